@@ -1,5 +1,5 @@
-// Errors come in two kinds. A UserError is something the user can put right: its message names what,
-// where and the cure, and it is shown without a stack. Everything else is a defect.
+// Errors come in two kinds. A UserError is something the user can put right: its message names
+// what, where and the cure, and it is shown without a stack. Everything else is a defect.
 #pragma once
 
 #include <stdexcept>
@@ -7,8 +7,8 @@
 
 namespace trainctl {
 
-// Exit codes are a contract with scripts and launchers (docs/exit-codes.md); 2 to 5 and 75 are never
-// restarted. A process ended by signal n exits 128 + n.
+// Exit codes are a contract with scripts and launchers (docs/exit-codes.md); 2 to 5 and 75 are
+// never restarted. A process ended by signal n exits 128 + n.
 enum class ExitCode : int {
   kOk = 0,
   kTrainingFailed = 1,  // diverged, or a defect

@@ -23,11 +23,12 @@ std::string read_file(const fs::path& path, ExitCode code);
 void write_file_atomic(const fs::path& path, std::string_view content, ExitCode code);
 void fsync_directory(const fs::path& directory, ExitCode code);
 
-// Expands a leading `~`, `$NAME`, `${NAME}` and `${CONFIG_DIR}`. An unset variable is a usage error.
+// Expands a leading `~`, `$NAME`, `${NAME}` and `${CONFIG_DIR}`. An unset variable is a usage
+// error.
 std::string expand_path(const std::string& path, const fs::path& config_dir);
 
-// Files matching a glob (`*`, `?`, `[…]`, and `**` across folders), sorted by name. A pattern without
-// a wildcard is returned as it is, existing or not.
+// Files matching a glob (`*`, `?`, `[…]`, and `**` across folders), sorted by name. A pattern
+// without a wildcard is returned as it is, existing or not.
 std::vector<fs::path> expand_glob(const std::string& pattern);
 
 // XXH3 64-bit checksum.

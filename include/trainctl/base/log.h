@@ -1,6 +1,6 @@
-// Logging facade. The executable owns the only logger (spdlog, kept inside src/base/log_spdlog.cpp: LibTorch
-// ships another fmt that shadows its headers); the engine and the CUDA unit install a sink that
-// hands their records over the unit border. Without a sink, records go to stderr.
+// Logging facade. The executable owns the only logger (spdlog, kept inside src/base/log_spdlog.cpp:
+// LibTorch ships another fmt that shadows its headers); the engine and the CUDA unit install a sink
+// that hands their records over the unit border. Without a sink, records go to stderr.
 #pragma once
 
 #include <functional>

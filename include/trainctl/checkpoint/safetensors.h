@@ -1,4 +1,5 @@
-// Reader and writer of the safetensors format (docs/checkpoint-format.md). The header is untrusted input.
+// Reader and writer of the safetensors format (docs/checkpoint-format.md). The header is untrusted
+// input.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,8 +27,8 @@ struct WrittenFile {
 WrittenFile write_safetensors(const fs::path& path, const std::vector<TensorEntry>& tensors,
                               const std::map<std::string, std::string>& metadata);
 
-// Memory-mapped; tensors alias the mapping, which they keep alive. Throws checkpoint_error on anything that
-// is not a well-formed file, without allocating what the header claims.
+// Memory-mapped; tensors alias the mapping, which they keep alive. Throws checkpoint_error on
+// anything that is not a well-formed file, without allocating what the header claims.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const fs::path& path);

@@ -1,6 +1,6 @@
 // The run config as plain structs. Defaults stand here; key, type, unit, range and documentation of
-// every field stand in one table (src/config/fields.cpp), from which reading, writing, `config init`,
-// `config show` and the JSON Schema are made.
+// every field stand in one table (src/config/fields.cpp), from which reading, writing, `config
+// init`, `config show` and the JSON Schema are made.
 #pragma once
 
 #include <cstdint>
@@ -46,14 +46,16 @@ struct ModelConfig {
   int64_t d_model = 256;
   int64_t n_layers = 4;
   int64_t n_heads = 8;
-  int64_t d_ff = 0;  // 0: 4 × d_model (SwiGLU: 8/3 × d_model rounded up to a multiple of 8); resolved on reading
+  int64_t d_ff = 0;  // 0: 4 × d_model (SwiGLU: 8/3 × d_model rounded up to a multiple of 8);
+                     // resolved on reading
   int64_t max_seq_len = 256;
   double dropout = 0.0;
   bool tie_embeddings = true;  // gpt only
   bool bias = true;            // gpt only
   PositionType position = PositionType::kLearned;
   double rope_theta = 10000.0;
-  NormOrder norm_order = NormOrder::kPre;  // encoder_classifier: post (resolved on reading when not given)
+  NormOrder norm_order =
+      NormOrder::kPre;  // encoder_classifier: post (resolved on reading when not given)
   double norm_eps = 1e-5;
   Activation activation = Activation::kGelu;  // encoder_classifier: relu when not given
   double init_std = 0.02;                     // gpt only
@@ -80,13 +82,14 @@ struct TrainingConfig {
   double epochs = 0;
   double max_time = 0;  // seconds; JSON "2h" or a number
   int64_t micro_batch_size = 8;
-  int64_t global_batch_size = 0;                       // sequences over all ranks; 0: micro batch × accumulation × ranks
+  int64_t global_batch_size = 0;  // sequences over all ranks; 0: micro batch × accumulation × ranks
   std::optional<int64_t> gradient_accumulation_steps;  // must agree with global_batch_size
   double max_grad_norm = 1.0;                          // 0: no clipping
   double label_smoothing = 0;
   LossType loss = LossType::kAuto;
   bool overfit_one_batch = false;
-  int64_t max_nonfinite_steps = 10;  // consecutive steps without a finite gradient before the run stops
+  int64_t max_nonfinite_steps =
+      10;  // consecutive steps without a finite gradient before the run stops
 };
 
 struct ParamGroupConfig {
@@ -101,10 +104,10 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double momentum = 0.9;  // sgd only
-  bool nesterov = false;  // sgd only
+  double momentum = 0.9;                                              // sgd only
+  bool nesterov = false;                                              // sgd only
   std::vector<std::string> no_decay = {"norm", "bias", "embedding"};  // kinds without weight decay
-  std::vector<ParamGroupConfig> groups;                               // first match wins, over no_decay
+  std::vector<ParamGroupConfig> groups;  // first match wins, over no_decay
 };
 
 struct LrSchedulerConfig {
@@ -153,8 +156,8 @@ struct EarlyStoppingConfig {
 };
 
 struct ValidationConfig {
-  Interval interval;         // never: only at the end
-  int64_t max_batches = 0;   // 0: all
+  Interval interval;                 // never: only at the end
+  int64_t max_batches = 0;           // 0: all
   std::vector<std::string> prompts;  // continued after each validation, and at the end
   int64_t sample_tokens = 200;
   double temperature = 0.8;

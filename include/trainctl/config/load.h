@@ -10,15 +10,17 @@
 namespace trainctl {
 
 struct LoadedConfig {
-  Config config;  // resolved: every automatic value that does not depend on data or machine is filled in
-  std::map<std::string, std::string> origins;  // key path → "default", "run.json:12", "--set", "derived"
-  std::vector<std::string> warnings;           // e.g. deterministic overrides cudnn_benchmark
-  std::string config_dir;                      // folder of the file, for ${CONFIG_DIR}
+  Config config;  // resolved: every automatic value that does not depend on data or machine is
+                  // filled in
+  std::map<std::string, std::string>
+      origins;                        // key path → "default", "run.json:12", "--set", "derived"
+  std::vector<std::string> warnings;  // e.g. deterministic overrides cudnn_benchmark
+  std::string config_dir;             // folder of the file, for ${CONFIG_DIR}
 };
 
-// Reads `path`, applies `overrides` ("a.b.c=value", value as JSON or, failing that, as a string), checks
-// everything, and throws one usage_error with all problems, one per line, each with file:line, key
-// path and cure.
+// Reads `path`, applies `overrides` ("a.b.c=value", value as JSON or, failing that, as a string),
+// checks everything, and throws one usage_error with all problems, one per line, each with
+// file:line, key path and cure.
 LoadedConfig load_config(const std::string& path, const std::vector<std::string>& overrides);
 
 // The same for a text already in memory; `name` stands for the file in messages.
@@ -27,7 +29,7 @@ LoadedConfig parse_config(const std::string& text, const std::string& name,
 
 std::string config_to_json(const Config& config);  // resolved, pretty, readable by parse_config
 std::string config_json_schema();
-std::string config_starter();                      // what `config init` writes: commented
+std::string config_starter();                         // what `config init` writes: commented
 std::string config_show(const LoadedConfig& loaded);  // with the origin of every value
 
 }  // namespace trainctl

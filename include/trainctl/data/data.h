@@ -1,5 +1,5 @@
-// Batches from a deterministic sample order. The order is a function of (seed, epoch, index) over the
-// whole data set, independent of rank count and worker threads; a position in it can be saved.
+// Batches from a deterministic sample order. The order is a function of (seed, epoch, index) over
+// the whole data set, independent of rank count and worker threads; a position in it can be saved.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -28,19 +28,22 @@ struct MicroBatch {
 
 // All that one rank needs for one optimizer step.
 struct StepBatch {
-  std::vector<MicroBatch> micro_batches;  // fewer, or with fewer rows, at an epoch's end; never empty
-  int64_t valid_targets = 0;              // of the global batch, over all ranks and micro-batches
-  DataPosition position_after;            // where the next step begins
+  std::vector<MicroBatch>
+      micro_batches;            // fewer, or with fewer rows, at an epoch's end; never empty
+  int64_t valid_targets = 0;    // of the global batch, over all ranks and micro-batches
+  DataPosition position_after;  // where the next step begins
 };
 
 // A source of windows with random access: sample i is tokens and shifted targets.
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual int64_t size() const = 0;                    // samples per epoch
-  virtual int64_t sample_length(int64_t index) const = 0;  // ≤ seq_len; shorter only for the last window
+  virtual int64_t size() const = 0;  // samples per epoch
+  virtual int64_t sample_length(
+      int64_t index) const = 0;  // ≤ seq_len; shorter only for the last window
   virtual int64_t valid_targets(int64_t index) const = 0;
-  // Writes sample_length(index) tokens, and as many targets (or one, when targets are per sequence).
+  // Writes sample_length(index) tokens, and as many targets (or one, when targets are per
+  // sequence).
   virtual void read(int64_t index, int64_t* tokens, int64_t* targets) const = 0;
   virtual bool targets_per_sequence() const { return false; }
   virtual std::string fingerprint() const = 0;  // changes when the data do; saved in checkpoints
@@ -53,8 +56,8 @@ struct DatasetPair {
 DatasetPair open_datasets(const Config& config);  // throws data_error
 DataExtent extent_of(const Dataset& dataset);
 
-// Sample number `index` of `epoch`: a permutation of [0, size) when shuffling, in which the one shorter
-// window of a data set comes last (it makes a step of its own, weighted by what it holds).
+// Sample number `index` of `epoch`: a permutation of [0, size) when shuffling, in which the one
+// shorter window of a data set comes last (it makes a step of its own, weighted by what it holds).
 class SampleOrder {
  public:
   SampleOrder(const Dataset& dataset, uint64_t seed, bool shuffle);
@@ -70,12 +73,13 @@ class SampleOrder {
 class DataLoader {
  public:
   virtual ~DataLoader() = default;
-  virtual StepBatch next() = 0;                  // endless: epochs follow each other
+  virtual StepBatch next() = 0;  // endless: epochs follow each other
   virtual void seek(const DataPosition& position) = 0;
 };
 
-std::unique_ptr<DataLoader> make_train_loader(std::shared_ptr<const Dataset> dataset, const Config& config,
-                                              const BatchPlan& batch, const WorldShape& world, Device& device);
+std::unique_ptr<DataLoader> make_train_loader(std::shared_ptr<const Dataset> dataset,
+                                              const Config& config, const BatchPlan& batch,
+                                              const WorldShape& world, Device& device);
 
 // Every sample of a data set once, in order, for evaluation. Ends with an empty optional.
 class EvalLoader {
@@ -83,7 +87,8 @@ class EvalLoader {
   virtual ~EvalLoader() = default;
   virtual std::optional<MicroBatch> next() = 0;
 };
-std::unique_ptr<EvalLoader> make_eval_loader(std::shared_ptr<const Dataset> dataset, int64_t batch_size,
-                                             int64_t max_batches, const WorldShape& world, Device& device);
+std::unique_ptr<EvalLoader> make_eval_loader(std::shared_ptr<const Dataset> dataset,
+                                             int64_t batch_size, int64_t max_batches,
+                                             const WorldShape& world, Device& device);
 
 }  // namespace trainctl

@@ -7,16 +7,18 @@ extern "C" {
 
 struct TrainctlHost {
   void* user;
-  void (*log)(void* user, int level, const char* text);      // one record, see LogLevel
-  void (*progress)(void* user, const char* line);            // transient line on a terminal; "" clears it
-  void (*print)(void* user, const char* text);               // for stdout, as it is
-  void (*error)(void* user, int exit_code, const char* text);  // a UserError, or a defect with code 1
-  int (*stop_signal)(void* user);                            // 0, or the signal that asked to stop
-  int is_terminal;                                           // stdout is one
+  void (*log)(void* user, int level, const char* text);  // one record, see LogLevel
+  void (*progress)(void* user, const char* line);  // transient line on a terminal; "" clears it
+  void (*print)(void* user, const char* text);     // for stdout, as it is
+  void (*error)(void* user, int exit_code,
+                const char* text);  // a UserError, or a defect with code 1
+  int (*stop_signal)(void* user);   // 0, or the signal that asked to stop
+  int is_terminal;                  // stdout is one
   int terminal_width;
 };
 
-// `request` is JSON: {"command": "run", "config": {…resolved…}, "options": {…}}. Returns the exit code.
+// `request` is JSON: {"command": "run", "config": {…resolved…}, "options": {…}}. Returns the exit
+// code.
 typedef int (*TrainctlEngineCall)(const char* request, const struct TrainctlHost* host);
 typedef const char* (*TrainctlEngineBuildId)(void);
 

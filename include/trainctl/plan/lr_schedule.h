@@ -7,8 +7,8 @@
 
 namespace trainctl {
 
-// Rate of update number `step`, counted from 0. Warm-up is linear: base × (step + 1) / warmup_steps for
-// step < warmup_steps. After it, with t = (step − warmup) / (total − warmup) clamped to [0, 1]:
+// Rate of update number `step`, counted from 0. Warm-up is linear: base × (step + 1) / warmup_steps
+// for step < warmup_steps. After it, with t = (step − warmup) / (total − warmup) clamped to [0, 1]:
 //   constant             base
 //   linear               min + (base − min)(1 − t)
 //   cosine               min + (base − min)(1 + cos πt) / 2

@@ -20,10 +20,10 @@ struct DataExtent {
 };
 
 struct BatchPlan {
-  int64_t micro_batch_size = 0;              // sequences per rank and micro-batch
-  int64_t global_batch_size = 0;             // sequences per step, over all ranks
-  int64_t gradient_accumulation_steps = 0;   // micro-batches per rank and step
-  int64_t tokens_per_step = 0;               // global_batch_size × seq_len
+  int64_t micro_batch_size = 0;             // sequences per rank and micro-batch
+  int64_t global_batch_size = 0;            // sequences per step, over all ranks
+  int64_t gradient_accumulation_steps = 0;  // micro-batches per rank and step
+  int64_t tokens_per_step = 0;              // global_batch_size × seq_len
 };
 
 // Throws usage_error when the three numbers disagree.
@@ -32,7 +32,8 @@ BatchPlan plan_batches(const TrainingConfig& training, int64_t seq_len, const Wo
 struct RunPlan {
   BatchPlan batch;
   int64_t steps_per_epoch = 0;
-  int64_t total_steps = 0;  // from max_steps, max_tokens and epochs, whichever is first; 0: only max_time limits
+  int64_t total_steps =
+      0;  // from max_steps, max_tokens and epochs, whichever is first; 0: only max_time limits
   int64_t warmup_steps = 0;
   int64_t parameter_count = 0;
   std::string run_dir;  // <output_dir>/<name>

@@ -1,5 +1,6 @@
-// Where tensors live. One interface, implemented for CPU here and for CUDA in the CUDA unit; everything
-// else in the engine reaches a device through it, so that what runs on CPU is what runs on CUDA.
+// Where tensors live. One interface, implemented for CPU here and for CUDA in the CUDA unit;
+// everything else in the engine reaches a device through it, so that what runs on CPU is what runs
+// on CUDA.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,7 +15,7 @@
 
 namespace trainctl {
 
-struct MemoryStats {      // bytes
+struct MemoryStats {       // bytes
   uint64_t allocated = 0;  // CPU: resident set
   uint64_t reserved = 0;   // CPU: 0
   uint64_t peak = 0;
@@ -39,10 +40,11 @@ class Device {
 
 // Sets every global switch of ATen from the config: determinism, cuDNN, TF32 and matmul precision,
 // attention back ends, thread counts. Returns header lines that say what is in force.
-std::vector<std::pair<std::string, std::string>> apply_backend(const Config& config, const at::Device& device);
+std::vector<std::pair<std::string, std::string>> apply_backend(const Config& config,
+                                                               const at::Device& device);
 
-// "auto" takes CUDA where a GPU is usable, else CPU with the reason in `why_not_cuda`. "cuda" without one
-// throws environment_error with the cause and the cure.
+// "auto" takes CUDA where a GPU is usable, else CPU with the reason in `why_not_cuda`. "cuda"
+// without one throws environment_error with the cause and the cure.
 std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda);
 
 // Autocast to `dtype` for the life of the object (fp32: does nothing).
@@ -59,12 +61,12 @@ class AutocastGuard {
   at::DeviceType device_type_;
 };
 
-// Mixes its arguments into one 64-bit seed (splitmix64), so that streams are functions of where they
-// are used and nothing opaque need be saved.
+// Mixes its arguments into one 64-bit seed (splitmix64), so that streams are functions of where
+// they are used and nothing opaque need be saved.
 uint64_t derive_seed(uint64_t seed, uint64_t a, uint64_t b = 0, uint64_t c = 0);
 
 // Streams, the first argument after the run's seed.
-inline constexpr uint64_t kInitStream = 1, kDropoutStream = 2, kShuffleStream = 3, kSampleStream = 4,
-                          kSyntheticStream = 5;
+inline constexpr uint64_t kInitStream = 1, kDropoutStream = 2, kShuffleStream = 3,
+                          kSampleStream = 4, kSyntheticStream = 5;
 
 }  // namespace trainctl

@@ -15,12 +15,16 @@ class GradScaler {
   GradScaler(const GradScalerConfig& config, Dtype dtype, at::Device device);
   bool enabled() const { return enabled_; }
   at::Tensor scale(const at::Tensor& loss) const;  // the loss itself when disabled
-  // Divides gradients by the scale in place and sets found_inf (also when disabled: the non-finite guard).
+  // Divides gradients by the scale in place and sets found_inf (also when disabled: the non-finite
+  // guard).
   void unscale(const std::vector<at::Tensor>& grads);
   const at::Tensor& found_inf() const { return found_inf_; }  // device scalar, 0 or 1
   void update();                                              // after the optimizer's step
   double current_scale() const;                               // synchronises
-  struct State { double scale; int64_t growth_tracker; };
+  struct State {
+    double scale;
+    int64_t growth_tracker;
+  };
   State state() const;
   void load_state(const State& state);
 
