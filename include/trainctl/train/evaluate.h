@@ -1,0 +1,23 @@
+// Mean loss over a data set, each sample once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trainctl/config/config.h"
+#include "trainctl/data/data.h"
+#include "trainctl/model/model.h"
+#include "trainctl/runtime/device.h"
+
+namespace trainctl {
+
+struct Evaluation {
+  double loss = 0;     // mean over valid targets
+  int64_t tokens = 0;  // valid targets
+};
+
+// Dropout off, no label smoothing, under the run's autocast.
+Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const Config& config,
+                    Device& device);
+
+}  // namespace trainctl

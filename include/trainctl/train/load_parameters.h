@@ -1,0 +1,14 @@
+// Weights from a safetensors file into a model, by name.
+#pragma once
+
+#include <string>
+
+#include "trainctl/checkpoint/safetensors.h"
+#include "trainctl/model/model.h"
+
+namespace trainctl {
+
+// Throws checkpoint_error for a missing name or another shape; `where` names the file.
+void load_parameters(const SafetensorsFile& file, Model& model, const std::string& where);
+
+}  // namespace trainctl

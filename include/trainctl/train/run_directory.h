@@ -1,0 +1,35 @@
+// <output_dir>/<name>/: config.resolved.json, metrics.jsonl, model.safetensors, checkpoints/,
+// logs/. One process at a time writes to it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainctl/base/files.h"
+
+namespace trainctl {
+
+class RunDirectory {
+ public:
+  // Creates the folder, proves that it can be written, and takes its lock. Throws usage_error
+  // naming the path when it cannot be written, is a file, or another live run holds it.
+  // `start_fresh` moves what is there aside to <name>.old-N first.
+  RunDirectory(const std::string& output_dir, const std::string& name, bool start_fresh);
+  ~RunDirectory();  // releases the lock
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path checkpoints() const { return path_ / "checkpoints"; }
+  fs::path metrics() const { return path_ / "metrics.jsonl"; }
+  fs::path resolved_config() const { return path_ / "config.resolved.json"; }
+  fs::path weights() const { return path_ / "model.safetensors"; }
+  fs::path logs() const { return path_ / "logs"; }
+
+ private:
+  class Lock;
+  fs::path path_;
+  std::unique_ptr<Lock> lock_;
+};
+
+}  // namespace trainctl

@@ -1,0 +1,23 @@
+// The training run: set-up, loop, validation, checkpoints, end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trainctl/base/error.h"
+#include "trainctl/config/config.h"
+#include "trainctl/train/host.h"
+
+namespace trainctl {
+
+struct RunOptions {
+  std::string resume = "auto";  // auto, never, or the path of a checkpoint or run directory
+  bool print_param_hash = false;
+  std::vector<std::string> config_warnings;
+};
+
+// Throws UserError; returns kOk when finished (or finished before), kStoppedWithCheckpoint when
+// stopped by a signal or max_time.
+ExitCode run_training(const Config& config, const RunOptions& options, const RunHost& host);
+
+}  // namespace trainctl

@@ -1,0 +1,44 @@
+// What a checkpoint's state.json holds beside the tensors (docs/checkpoint-format.md).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainctl/config/config.h"
+#include "trainctl/data/data.h"
+#include "trainctl/train/grad_scaler.h"
+
+namespace trainctl {
+
+struct TrainingState {
+  int64_t step = 0;    // updates done, skipped ones included
+  int64_t tokens = 0;  // valid targets seen
+  DataPosition position;
+  double seconds = 0;         // of training, over all resumes
+  int64_t nonfinite_run = 0;  // consecutive steps without a finite gradient
+  GradScaler::State scaler = {1.0, 0};
+  double best_validation_loss = std::numeric_limits<double>::infinity();
+  int64_t validations_without_improvement = 0;
+  std::optional<double> last_loss, last_validation_loss;
+  std::string dataset_fingerprint;
+  int64_t threads = 0;
+};
+
+std::string state_to_json(const TrainingState& state, const Config& config);
+
+struct SavedState {
+  TrainingState state;
+  std::string config_json;  // the config the checkpoint was made with
+};
+// `where` names the checkpoint in errors (checkpoint_error).
+SavedState state_from_json(const std::string& text, const std::string& where);
+
+// "optimizer.learning_rate: 0.001 → 0.0003", one per difference. Throws checkpoint_error when the
+// model section differs, for no tensor could then be matched.
+std::vector<std::string> config_differences(const std::string& saved_config_json, const Config& now,
+                                            const std::string& where);
+
+}  // namespace trainctl

@@ -1,0 +1,108 @@
+// The engine's side of the C border: requests come in as JSON, errors go out through callbacks.
+#include <c10/util/Exception.h>
+
+#include <new>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "trainctl/base/error.h"
+#include "trainctl/base/log.h"
+#include "trainctl/base/version.h"
+#include "trainctl/config/load.h"
+#include "trainctl/engine/engine_api.h"
+#include "trainctl/train/generate_command.h"
+#include "trainctl/train/trainer.h"
+
+namespace trainctl {
+namespace {
+
+using Json = nlohmann::json;
+
+RunHost wrap(const TrainctlHost& host) {
+  RunHost out;
+  out.print = [&host](const std::string& text) { host.print(host.user, text.c_str()); };
+  out.progress = [&host](const std::string& line) { host.progress(host.user, line.c_str()); };
+  out.stop_signal = [&host] { return host.stop_signal(host.user); };
+  out.is_terminal = host.is_terminal != 0;
+  out.terminal_width = host.terminal_width;
+  return out;
+}
+
+ExitCode run_command(const Json& request, const RunHost& host) {
+  const Json options = request.value("options", Json::object());
+  // The executable has validated and resolved the config; reading it again is the one way to get a
+  // Config.
+  const Config config = parse_config(request.at("config").dump(), "config").config;
+  RunOptions run;
+  run.resume = options.value("resume", "auto");
+  run.print_param_hash = options.value("print_param_hash", false);
+  run.config_warnings = request.value("warnings", std::vector<std::string>());
+  return run_training(config, run, host);
+}
+
+ExitCode generate_command(const Json& request, const RunHost& host) {
+  const Json& options = request.at("options");
+  GenerateCommand command;
+  command.source = options.at("source").get<std::string>();
+  command.prompt = options.at("prompt").get<std::string>();
+  command.generate.max_new_tokens =
+      options.value("max_new_tokens", command.generate.max_new_tokens);
+  command.generate.temperature = options.value("temperature", command.generate.temperature);
+  command.generate.top_k = options.value("top_k", command.generate.top_k);
+  command.generate.seed = options.value("seed", command.generate.seed);
+  return run_generate(command, host);
+}
+
+struct CommandRow {
+  const char* name;
+  ExitCode (*function)(const Json&, const RunHost&);
+};
+constexpr CommandRow kCommands[] = {{"run", run_command}, {"generate", generate_command}};
+
+ExitCode dispatch(const Json& request, const RunHost& host) {
+  const std::string name = request.at("command").get<std::string>();
+  for (const CommandRow& row : kCommands) {
+    if (name == row.name) return row.function(request, host);
+  }
+  throw std::logic_error("the engine knows no command '" + name + "'");
+}
+
+int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
+  host.error(host.user, static_cast<int>(code), text.c_str());
+  return static_cast<int>(code);
+}
+
+}  // namespace
+}  // namespace trainctl
+
+extern "C" __attribute__((visibility("default"))) const char* trainctl_engine_build_id(void) {
+  return trainctl::kBuildId;
+}
+
+extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
+    const char* request, const TrainctlHost* host) {
+  using namespace trainctl;
+  set_log_sink([host](LogLevel level, const std::string& text) {
+    host->log(host->user, static_cast<int>(level), text.c_str());
+  });
+  try {
+    const int code = static_cast<int>(dispatch(Json::parse(request), wrap(*host)));
+    set_log_sink(nullptr);
+    return code;
+  } catch (const UserError& error) {
+    return fail(*host, error.code(), error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(*host, ExitCode::kTrainingFailed,
+                std::string("out of memory; lower training.micro_batch_size (raise "
+                            "gradient_accumulation_steps to keep "
+                            "the global batch) or data.seq_len: ") +
+                    error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return fail(*host, ExitCode::kTrainingFailed,
+                "out of memory; lower training.micro_batch_size (raise gradient_accumulation_steps "
+                "to keep the global "
+                "batch) or data.seq_len");
+  } catch (const std::exception& error) {
+    return fail(*host, ExitCode::kTrainingFailed, std::string("defect: ") + error.what());
+  }
+}

@@ -1,0 +1,30 @@
+#include "trainctl/train/evaluate.h"
+
+#include <utility>
+
+namespace trainctl {
+
+Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const Config& config,
+                    Device& device) {
+  at::NoGradGuard no_grad;
+  const std::unique_ptr<EvalLoader> loader =
+      make_eval_loader(std::move(dataset), config.training.micro_batch_size,
+                       config.validation.max_batches, WorldShape{}, device);
+  model.set_training(false);
+  // fp64, so that the mean does not depend on how the samples fall into batches beyond fp32
+  // rounding.
+  at::Tensor loss_sum = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kDouble));
+  at::Tensor targets = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kLong));
+  while (const std::optional<MicroBatch> batch = loader->next()) {
+    AutocastGuard autocast(config.precision.dtype, device.torch_device());
+    loss_sum += model.loss_sum(batch->tokens, batch->targets, /*label_smoothing=*/0);
+    targets += batch->targets.ne(kIgnoreIndex).sum();
+  }
+  model.set_training(true);
+  Evaluation result;
+  result.tokens = targets.item<int64_t>();
+  result.loss = loss_sum.item<double>() / static_cast<double>(result.tokens);
+  return result;
+}
+
+}  // namespace trainctl

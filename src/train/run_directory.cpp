@@ -1,0 +1,164 @@
+#include "trainctl/train/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "trainctl/base/log.h"
+#include "trainctl/base/process.h"
+
+namespace trainctl {
+namespace {
+
+// Note [Run lock]: output folders may lie on shared file systems, where flock cannot be relied on.
+// The lock is a file made with O_EXCL that names host and process. On the same host a dead owner is
+// told by its process number and start time; on another, by a file that its owner has not touched
+// for kStaleAfter.
+constexpr std::chrono::seconds kHeartbeat{10};
+constexpr std::chrono::seconds kStaleAfter{120};
+
+std::string describe_owner(const std::string& content) {
+  const size_t newline = content.find('\n');
+  return content.substr(0, newline);
+}
+
+bool try_create(const fs::path& path, const std::string& content) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    if (errno == EEXIST) return false;
+    throw usage_error("cannot write in the run's folder '" + path.parent_path().string() +
+                      "': " + std::strerror(errno) +
+                      "; set run.output_dir to a folder that can be written");
+  }
+  const ssize_t written = ::write(fd, content.data(), content.size());
+  const int error = errno;
+  ::close(fd);
+  if (written != static_cast<ssize_t>(content.size())) {
+    ::unlink(path.c_str());
+    throw usage_error("cannot write in the run's folder '" + path.parent_path().string() +
+                      "': " + std::strerror(written < 0 ? error : ENOSPC) +
+                      "; free some space or set run.output_dir elsewhere");
+  }
+  return true;
+}
+
+bool owner_is_gone(const fs::path& lock, const std::string& content) {
+  const ProcessIdentity owner = ProcessIdentity::parse(content);
+  if (owner.host == ProcessIdentity::self().host && owner.pid > 0) return !owner.is_alive();
+  struct stat info = {};
+  if (::stat(lock.c_str(), &info) != 0) return true;
+  return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(info.st_mtime) >
+         kStaleAfter;
+}
+
+void create_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);  // no race: an existing folder is not an error
+  if (fs::is_directory(path)) return;
+  for (fs::path part = path; !part.empty() && part != part.parent_path();
+       part = part.parent_path()) {
+    std::error_code ignored;
+    if (fs::exists(part, ignored) && !fs::is_directory(part, ignored)) {
+      throw usage_error("run folder '" + path.string() + "' cannot be made: '" + part.string() +
+                        "' is a file; choose another run.output_dir or run.name, or move the file");
+    }
+  }
+  throw usage_error("run folder '" + path.string() + "' cannot be made: " + error.message() +
+                    "; set run.output_dir to a folder that can be written");
+}
+
+void move_aside(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error) || (fs::is_directory(path, error) && fs::is_empty(path, error)))
+    return;
+  for (int n = 1;; ++n) {
+    const fs::path aside = path.string() + ".old-" + std::to_string(n);
+    if (fs::exists(aside, error)) continue;
+    fs::rename(path, aside, error);
+    if (error) {
+      throw usage_error("cannot move '" + path.string() + "' aside to '" + aside.string() +
+                        "': " + error.message());
+    }
+    log_info("moved the earlier run aside to " + aside.string());
+    return;
+  }
+}
+
+}  // namespace
+
+class RunDirectory::Lock {
+ public:
+  explicit Lock(fs::path path)
+      : path_(std::move(path)), content_(ProcessIdentity::self().to_string()) {
+    while (!try_create(path_, content_)) {
+      std::string owner;
+      try {
+        owner = read_file(path_, ExitCode::kUsage);
+      } catch (const UserError&) {
+        continue;  // released in between
+      }
+      if (!owner_is_gone(path_, owner)) {
+        throw usage_error("run folder '" + path_.parent_path().string() + "' is in use by " +
+                          describe_owner(owner) +
+                          "; wait for it, stop it, or choose another run.name (lock file: " +
+                          path_.string() + ")");
+      }
+      log_warning("taking over the run folder of a run that ended without releasing it (" +
+                  describe_owner(owner) + ")");
+      ::unlink(path_.c_str());
+    }
+    heartbeat_ = std::thread([this] { beat(); });
+  }
+
+  ~Lock() {
+    {
+      const std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    heartbeat_.join();
+    ::unlink(path_.c_str());
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  void beat() {
+    std::unique_lock guard(mutex_);
+    while (!wake_.wait_for(guard, kHeartbeat, [this] { return stopping_; })) {
+      ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    }
+  }
+
+  fs::path path_;
+  std::string content_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread heartbeat_;
+};
+
+RunDirectory::RunDirectory(const std::string& output_dir, const std::string& name, bool start_fresh)
+    : path_(fs::path(output_dir) / name) {
+  create_folder(path_);
+  lock_ = std::make_unique<Lock>(path_ / ".lock");
+  if (start_fresh) {
+    lock_.reset();
+    move_aside(path_);
+    create_folder(path_);
+    lock_ = std::make_unique<Lock>(path_ / ".lock");
+  }
+  create_folder(checkpoints());
+  create_folder(logs());
+}
+
+RunDirectory::~RunDirectory() = default;
+
+}  // namespace trainctl

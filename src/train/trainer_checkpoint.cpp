@@ -1,0 +1,103 @@
+#include <ATen/Parallel.h>
+
+#include "train/trainer_session.h"
+#include "trainctl/base/log.h"
+#include "trainctl/base/strings.h"
+#include "trainctl/train/load_parameters.h"
+
+namespace trainctl {
+namespace {
+
+// --resume PATH: a checkpoint (step-N) or a run directory with some.
+LoadedCheckpoint load_from(const std::string& path) {
+  if (fs::is_directory(fs::path(path) / "checkpoints")) {
+    if (auto newest = load_newest_checkpoint(fs::path(path) / "checkpoints"))
+      return std::move(*newest);
+    throw checkpoint_error("--resume: run '" + path + "' has no complete checkpoint");
+  }
+  if (!fs::is_directory(path)) {
+    throw checkpoint_error("--resume: '" + path +
+                           "' is no folder; give a checkpoint (runs/NAME/checkpoints/step-N), "
+                           "a run directory, 'auto' or 'never'");
+  }
+  return load_checkpoint(path);
+}
+
+}  // namespace
+
+void TrainingSession::find_checkpoint() {
+  if (options_.resume == "auto" || options_.resume == "never") {
+    checkpoint_ = load_newest_checkpoint(directory_->checkpoints());
+    if (!checkpoint_ && fs::exists(directory_->metrics())) {
+      log_warning("'" + directory_->path().string() +
+                  "' holds an earlier run without a checkpoint: starting at step 0, "
+                  "its metrics are replaced");
+    }
+  } else {
+    checkpoint_ = load_from(options_.resume);
+  }
+  if (!checkpoint_) return;
+
+  const std::string where = checkpoint_->path.string();
+  SavedState saved = state_from_json(checkpoint_->state_json, where);
+  const std::vector<std::string> differences =
+      config_differences(saved.config_json, config_, where);
+  if (!differences.empty()) {
+    log_warning("the config differs from the checkpoint's (checkpoint → now; now counts):\n  " +
+                join(differences, "\n  "));
+  }
+  const std::string fingerprint = state_.dataset_fingerprint;
+  const int64_t threads = state_.threads;
+  state_ = saved.state;
+  if (finished()) return;
+  if (fingerprint != state_.dataset_fingerprint) {
+    throw checkpoint_error(
+        "the training data have changed since checkpoint '" + where +
+        "' was written, so its position in them means nothing; bring the old data back, or start "
+        "anew with --resume never");
+  }
+  if (threads != state_.threads) {
+    log_warning("resuming with " + std::to_string(threads) + " threads a run made with " +
+                std::to_string(state_.threads) +
+                ": results will agree to rounding, not bit for bit (set "
+                "backend.threads to " +
+                std::to_string(state_.threads) + ")");
+    state_.threads = threads;
+  }
+}
+
+void TrainingSession::restore() {
+  if (!checkpoint_) return;
+  const std::string where = checkpoint_->path.string();
+  load_parameters(checkpoint_->model, *model_, where);
+  optimizer_->load_state(checkpoint_->optimizer);
+  scaler_->load_state(state_.scaler);
+  saved_step_ = state_.step;
+  log_info("resuming from " + where + " at step " + std::to_string(state_.step));
+  checkpoint_.reset();  // unmaps the files
+}
+
+void TrainingSession::save(bool required) {
+  CheckpointContent content;
+  content.step = state_.step;
+  for (const NamedParameter& parameter : model_->parameters()) {
+    content.model.push_back({parameter.name, parameter.tensor.detach()});
+  }
+  content.optimizer = optimizer_->state();
+  state_.scaler = scaler_->state();
+  state_.nonfinite_run = static_cast<int64_t>(nonfinite_run_.item<double>());
+  content.state_json = state_to_json(state_, config_);
+  sinks_->flush();  // metrics up to this step are on disk before the checkpoint that follows them
+  try {
+    save_checkpoint(directory_->checkpoints(), content, config_.checkpoint.keep_latest);
+    saved_step_ = state_.step;
+  } catch (const UserError& error) {
+    if (required) throw;
+    log_warning(
+        std::string(
+            "checkpoint not saved, training goes on and tries again at the next interval: ") +
+        error.what());
+  }
+}
+
+}  // namespace trainctl

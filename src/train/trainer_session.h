@@ -1,0 +1,93 @@
+// The parts of one training run and the loop over them. trainer.cpp builds it; the loop is in
+// training_loop.cpp, checkpoints and resume in trainer_checkpoint.cpp, the header in
+// run_header.cpp.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/interval_clock.h"
+#include "trainctl/checkpoint/checkpoint.h"
+#include "trainctl/config/config.h"
+#include "trainctl/data/data.h"
+#include "trainctl/model/model.h"
+#include "trainctl/plan/plan.h"
+#include "trainctl/report/records.h"
+#include "trainctl/runtime/device.h"
+#include "trainctl/train/grad_scaler.h"
+#include "trainctl/train/host.h"
+#include "trainctl/train/optimizer.h"
+#include "trainctl/train/run_directory.h"
+#include "trainctl/train/train_step.h"
+#include "trainctl/train/trainer.h"
+#include "trainctl/train/training_state.h"
+
+namespace trainctl {
+
+using HeaderLines = std::vector<std::pair<std::string, std::string>>;
+
+// Why the loop ended.
+enum class LoopEnd { kFinished, kStoppedEarly, kSignal, kMaxTime };
+
+class TrainingSession {
+ public:
+  TrainingSession(const Config& config, const RunOptions& options, const RunHost& host);
+  ExitCode run();
+
+ private:
+  // trainer.cpp
+  bool finished() const;
+  void open_sinks();
+  ExitCode finish(LoopEnd end);
+  SummaryRecord summarize(LoopEnd end) const;
+
+  // training_loop.cpp
+  LoopEnd train();
+  std::optional<LoopEnd> reason_to_stop();
+  void after_step(const StepResult& result, double learning_rate, int64_t targets);
+  void log_step(const StepResult& result, double learning_rate);
+  void stop_if_diverged(const StepResult& result, double learning_rate);
+  void validate();
+  void write_samples();
+
+  // trainer_checkpoint.cpp
+  void find_checkpoint();  // fills checkpoint_ and state_ from what --resume asks for
+  void restore();          // puts the tensors of checkpoint_ in place and lets go of it
+  void save(bool required);
+
+  // run_header.cpp
+  void print_header() const;
+
+  const Config& config_;
+  const RunOptions& options_;
+  const RunHost& host_;
+
+  DatasetPair datasets_;
+  std::unique_ptr<Device> device_;
+  HeaderLines backend_lines_;
+  std::string why_not_cuda_;
+  RunPlan plan_;
+  std::unique_ptr<RunDirectory> directory_;
+  std::optional<LoadedCheckpoint> checkpoint_;
+  TrainingState state_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GradScaler> scaler_;
+  std::unique_ptr<DataLoader> loader_;
+  std::unique_ptr<MetricsSink> sinks_;
+
+  IntervalClock validation_clock_, checkpoint_clock_;
+  at::Tensor nonfinite_run_;  // device scalar: consecutive skipped steps
+  std::chrono::steady_clock::time_point process_start_ = std::chrono::steady_clock::now();
+  double window_seconds_ = 0;  // training time since the last logged step
+  int64_t window_tokens_ = 0;
+  double trained_seconds_ = 0;  // in this process, for the summary's speed
+  int64_t trained_tokens_ = 0;
+  std::chrono::steady_clock::time_point step_begin_;
+  int64_t saved_step_ = -1, validated_step_ = -1;
+};
+
+}  // namespace trainctl

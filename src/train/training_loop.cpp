@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cmath>
+
+#include "train/trainer_session.h"
+#include "trainctl/base/log.h"
+#include "trainctl/base/strings.h"
+#include "trainctl/plan/lr_schedule.h"
+#include "trainctl/train/evaluate.h"
+#include "trainctl/train/generate.h"
+
+namespace trainctl {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+LoopEnd TrainingSession::train() {
+  TrainStep train_step(config_, *model_, *optimizer_, *scaler_, *device_);
+  for (;;) {
+    if (const std::optional<LoopEnd> end = reason_to_stop()) return *end;
+
+    step_begin_ = std::chrono::steady_clock::now();
+    const StepBatch batch = loader_->next();
+    const double learning_rate =
+        learning_rate_at(config_.lr_scheduler, config_.optimizer.learning_rate, state_.step,
+                         plan_.total_steps, plan_.warmup_steps);
+    const StepResult result = train_step.run(batch, state_.step, learning_rate);
+    state_.position = batch.position_after;
+    after_step(result, learning_rate, batch.valid_targets);
+
+    if (validation_clock_.due(state_.step)) validate();
+    if (checkpoint_clock_.due(state_.step)) save(/*required=*/false);
+  }
+}
+
+std::optional<LoopEnd> TrainingSession::reason_to_stop() {
+  if (finished()) {
+    const bool early =
+        config_.validation.early_stopping.patience > 0 &&
+        state_.validations_without_improvement >= config_.validation.early_stopping.patience;
+    return early ? LoopEnd::kStoppedEarly : LoopEnd::kFinished;
+  }
+  if (host_.stop_signal() != 0) return LoopEnd::kSignal;
+  const double limit = config_.training.max_time;
+  if (limit > 0 && seconds_since(process_start_) >= limit) return LoopEnd::kMaxTime;
+  return std::nullopt;
+}
+
+void TrainingSession::after_step(const StepResult& result, double learning_rate, int64_t targets) {
+  ++state_.step;
+  state_.tokens += targets;
+  // A counter on the device: 0 after a good step, one more after a skipped one.
+  nonfinite_run_ = (nonfinite_run_ + result.found_inf) * result.found_inf;
+
+  const bool log_now =
+      state_.step % config_.logging.interval == 0 || state_.step == 1 || finished();
+  // On a GPU only logging steps wait for the device, and the time of the steps between falls to
+  // them.
+  if (log_now || device_->torch_device().is_cpu()) stop_if_diverged(result, learning_rate);
+  const double seconds = seconds_since(step_begin_);
+  state_.seconds += seconds;
+  window_seconds_ += seconds;
+  window_tokens_ += targets;
+  if (log_now) log_step(result, learning_rate);
+}
+
+void TrainingSession::log_step(const StepResult& result, double learning_rate) {
+  StepRecord record;
+  record.step = state_.step;
+  record.total_steps = plan_.total_steps;
+  const auto sequences = static_cast<double>(datasets_.train->size());
+  record.epoch = static_cast<double>(state_.position.epoch) +
+                 static_cast<double>(state_.position.index) / sequences;
+  record.loss = result.loss.item<double>();
+  record.learning_rate = learning_rate;
+  record.grad_norm = result.grad_norm.item<double>();
+  record.skipped = result.found_inf.item<double>() != 0;
+  record.tokens = state_.tokens;
+  record.tokens_per_second =
+      window_seconds_ > 0 ? static_cast<double>(window_tokens_) / window_seconds_ : 0;
+  record.time = state_.seconds;
+  if (scaler_->enabled()) record.loss_scale = scaler_->current_scale();
+  const MemoryStats memory = device_->memory();
+  record.memory_bytes = memory.allocated;
+  record.memory_peak_bytes = memory.peak;
+  if (plan_.total_steps > 0 && trained_seconds_ + window_seconds_ > 0 && state_.step > 0) {
+    const double per_token = (trained_seconds_ + window_seconds_) /
+                             static_cast<double>(trained_tokens_ + window_tokens_);
+    const double per_step =
+        static_cast<double>(state_.tokens) / static_cast<double>(state_.step) * per_token;
+    record.eta_seconds = per_step * static_cast<double>(plan_.total_steps - state_.step);
+  }
+  state_.last_loss = record.loss;
+  trained_seconds_ += window_seconds_;
+  trained_tokens_ += window_tokens_;
+  window_seconds_ = 0;
+  window_tokens_ = 0;
+  sinks_->on_step(record);
+}
+
+void TrainingSession::stop_if_diverged(const StepResult& result, double learning_rate) {
+  const auto run = nonfinite_run_.item<double>();
+  state_.nonfinite_run = static_cast<int64_t>(run);
+  if (state_.nonfinite_run < config_.training.max_nonfinite_steps) return;
+  log_step(result, learning_rate);
+  sinks_->flush();
+
+  std::vector<std::string> broken;
+  size_t broken_count = 0;
+  for (const NamedParameter& parameter : model_->parameters()) {
+    const at::Tensor& grad = parameter.tensor.grad();
+    if (!grad.defined() || at::isfinite(grad).all().item<bool>()) continue;
+    if (++broken_count <= 3) broken.push_back(parameter.name);
+  }
+  std::string message = "training diverged: gradients were not finite in " +
+                        std::to_string(state_.nonfinite_run) + " steps in a row, up to step " +
+                        std::to_string(state_.step) + " (loss " +
+                        std::to_string(result.loss.item<double>()) + ", learning rate " +
+                        std::to_string(learning_rate);
+  if (scaler_->enabled()) message += ", loss scale " + std::to_string(scaler_->current_scale());
+  message += "). Not finite: " + std::to_string(broken_count) + " of " +
+             std::to_string(model_->parameters().size()) + " gradients";
+  if (!broken.empty()) message += ", first " + join(broken, ", ");
+  message += ". No update was made from them; checkpoints up to the last good step are kept in '" +
+             directory_->checkpoints().string() + "'. ";
+  message +=
+      scaler_->enabled()
+          ? "Lower optimizer.learning_rate, or use precision.dtype bf16, which needs no loss scale."
+          : "Lower optimizer.learning_rate, add lr_scheduler.warmup_steps, or set "
+            "training.max_grad_norm.";
+  throw UserError(ExitCode::kTrainingFailed, message);
+}
+
+void TrainingSession::validate() {
+  validated_step_ = state_.step;
+  if (datasets_.validation != nullptr) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Evaluation evaluation = evaluate(*model_, datasets_.validation, config_, *device_);
+    ValidationRecord record;
+    record.step = state_.step;
+    record.validation_loss = evaluation.loss;
+    record.tokens = evaluation.tokens;
+    record.seconds = seconds_since(begin);
+    state_.last_validation_loss = evaluation.loss;
+    if (evaluation.loss <
+        state_.best_validation_loss - config_.validation.early_stopping.min_delta) {
+      state_.best_validation_loss = evaluation.loss;
+      state_.validations_without_improvement = 0;
+    } else {
+      ++state_.validations_without_improvement;
+    }
+    sinks_->on_validation(record);
+  }
+  write_samples();
+}
+
+void TrainingSession::write_samples() {
+  GenerateOptions generate;
+  generate.max_new_tokens = config_.validation.sample_tokens;
+  generate.temperature = config_.validation.temperature;
+  generate.top_k = config_.validation.top_k;
+  uint64_t number = 0;
+  for (const std::string& prompt : config_.validation.prompts) {
+    generate.seed = derive_seed(static_cast<uint64_t>(config_.run.seed), kSampleStream,
+                                static_cast<uint64_t>(state_.step), number++);
+    sinks_->on_sample(
+        {state_.step, prompt, generate_text(*model_, config_, *device_, prompt, generate)});
+  }
+}
+
+}  // namespace trainctl

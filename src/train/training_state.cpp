@@ -1,0 +1,118 @@
+#include "trainctl/train/training_state.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "trainctl/base/error.h"
+#include "trainctl/base/version.h"
+#include "trainctl/config/load.h"
+
+namespace trainctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kStateFormat = 1;
+
+// JSON has no infinity: a loss not known yet is null.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json optional_number(const std::optional<double>& value) {
+  return value ? finite_or_null(*value) : Json(nullptr);
+}
+
+std::optional<double> read_optional(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional<double>(json.get<double>());
+}
+
+void compare(const Json& saved, const Json& now, const std::string& path,
+             std::vector<std::string>& out) {
+  if (saved == now) return;
+  if (!saved.is_object() || !now.is_object()) {
+    out.push_back(path + ": " + saved.dump() + " → " + now.dump());
+    return;
+  }
+  for (const auto& [key, value] : now.items()) {
+    const std::string key_path = path.empty() ? key : path + "." + key;
+    const auto it = saved.find(key);
+    compare(it == saved.end() ? Json(nullptr) : *it, value, key_path, out);
+  }
+}
+
+}  // namespace
+
+std::string state_to_json(const TrainingState& state, const Config& config) {
+  Json json;
+  json["format"] = kStateFormat;
+  json["trainctl_version"] = kVersion;
+  json["step"] = state.step;
+  json["tokens"] = state.tokens;
+  json["data_position"] = {{"epoch", state.position.epoch}, {"index", state.position.index}};
+  json["seconds"] = state.seconds;
+  json["nonfinite_run"] = state.nonfinite_run;
+  json["grad_scaler"] = {{"scale", state.scaler.scale},
+                         {"growth_tracker", state.scaler.growth_tracker}};
+  json["best_validation_loss"] = finite_or_null(state.best_validation_loss);
+  json["validations_without_improvement"] = state.validations_without_improvement;
+  json["last_loss"] = optional_number(state.last_loss);
+  json["last_validation_loss"] = optional_number(state.last_validation_loss);
+  json["dataset_fingerprint"] = state.dataset_fingerprint;
+  json["threads"] = state.threads;
+  json["config"] = Json::parse(config_to_json(config));
+  return json.dump(2) + "\n";
+}
+
+SavedState state_from_json(const std::string& text, const std::string& where) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format").get<int>() != kStateFormat) {
+      throw checkpoint_error(where + ": state.json has format " + json.at("format").dump() +
+                             ", this version reads " + std::to_string(kStateFormat) +
+                             "; use the trainctl that wrote it");
+    }
+    SavedState saved;
+    TrainingState& state = saved.state;
+    state.step = json.at("step").get<int64_t>();
+    state.tokens = json.at("tokens").get<int64_t>();
+    state.position = {json.at("data_position").at("epoch").get<int64_t>(),
+                      json.at("data_position").at("index").get<int64_t>()};
+    state.seconds = json.at("seconds").get<double>();
+    state.nonfinite_run = json.at("nonfinite_run").get<int64_t>();
+    state.scaler = {json.at("grad_scaler").at("scale").get<double>(),
+                    json.at("grad_scaler").at("growth_tracker").get<int64_t>()};
+    if (const auto best = read_optional(json.at("best_validation_loss")))
+      state.best_validation_loss = *best;
+    state.validations_without_improvement =
+        json.at("validations_without_improvement").get<int64_t>();
+    state.last_loss = read_optional(json.at("last_loss"));
+    state.last_validation_loss = read_optional(json.at("last_validation_loss"));
+    state.dataset_fingerprint = json.at("dataset_fingerprint").get<std::string>();
+    state.threads = json.at("threads").get<int64_t>();
+    saved.config_json = json.at("config").dump();
+    if (state.step < 0 || state.tokens < 0 || state.position.epoch < 0 ||
+        state.position.index < 0) {
+      throw checkpoint_error(where + ": state.json holds a negative step or position");
+    }
+    return saved;
+  } catch (const Json::exception& error) {
+    throw checkpoint_error(where + ": state.json cannot be read: " + error.what());
+  }
+}
+
+std::vector<std::string> config_differences(const std::string& saved_config_json, const Config& now,
+                                            const std::string& where) {
+  const Json saved = Json::parse(saved_config_json), current = Json::parse(config_to_json(now));
+  std::vector<std::string> model_changes, changes;
+  compare(saved.value("model", Json::object()), current.at("model"), "model", model_changes);
+  if (!model_changes.empty()) {
+    std::string list;
+    for (const std::string& change : model_changes) list += "\n  " + change;
+    throw checkpoint_error(
+        "checkpoint '" + where + "' is of another model (checkpoint → config):" + list +
+        "\nput the model section back, choose another run.name, or start anew with --resume never");
+  }
+  compare(saved, current, "", changes);
+  return changes;
+}
+
+}  // namespace trainctl
