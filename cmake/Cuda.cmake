@@ -1,3 +1,140 @@
-# The CUDA unit is built where a toolkit and the CUDA LibTorch are there, or where TRAINCTL_CUDA=ON
-# asks for it.
-set(TRAINCTL_BUILD_CUDA OFF)
+# Decides whether the CUDA unit is built, and describes what it links as trainctl::torch_cuda.
+# It needs a LibTorch built for CUDA whose whole set of libraries is there, and CUDA's and NCCL's
+# headers. TRAINCTL_CUDA=AUTO builds it where all of that is found; ON makes a missing part an error;
+# and so does a visible GPU, which must never end in a silent CPU-only build.
+include(Gpu)
+
+# The libraries libtorch_cuda.so would load, as the dynamic loader finds them: sets TRAINCTL_<NAME>_LIB
+# for those named below and adds those not found to `missing`.
+macro(trainctl_inspect_libtorch_cuda)
+  execute_process(COMMAND ldd ${TRAINCTL_TORCH_DIR}/lib/libtorch_cuda.so OUTPUT_VARIABLE loaded ERROR_QUIET)
+  string(REGEX MATCHALL "[^ \t\n]+ => not found" absent "${loaded}")
+  list(TRANSFORM absent REPLACE " => not found" "")
+  if(absent)
+    list(JOIN absent " " absent)
+    list(APPEND missing "libraries of LibTorch: ${absent}")
+  endif()
+  foreach(name cudart nccl cudnn)
+    set(TRAINCTL_${name}_LIB "")
+    if(loaded MATCHES "lib${name}[-.a-z0-9]*\\.so[.0-9]* => (/[^ \n]+)")
+      get_filename_component(TRAINCTL_${name}_LIB ${CMAKE_MATCH_1} ABSOLUTE)
+    endif()
+  endforeach()
+endmacro()
+
+# The first candidate include folder that holds all of CUDA's headers LibTorch includes, of LibTorch's
+# own CUDA major version. CUDA's wheels and toolkits keep nv/target in different places.
+function(trainctl_find_cuda_headers variable)
+  set(${variable} "" PARENT_SCOPE)
+  string(REGEX MATCH "[0-9]+$" major "${TRAINCTL_cudart_LIB}")
+  if(TRAINCTL_cudart_LIB MATCHES "\\.so\\.([0-9]+)")
+    set(major ${CMAKE_MATCH_1})
+  endif()
+  find_program(nvcc nvcc NO_CACHE)
+  get_filename_component(nvcc "${nvcc}" REALPATH)
+  get_filename_component(cudart_dir "${TRAINCTL_cudart_LIB}" DIRECTORY)
+  foreach(include ${CUDAToolkit_ROOT}/include $ENV{CUDAToolkit_ROOT}/include $ENV{CUDA_HOME}/include
+          ${cudart_dir}/../include ${nvcc}/../../include /usr/local/cuda/include)
+    get_filename_component(include ${include} ABSOLUTE)
+    set(complete ON)
+    foreach(header cuda.h cuda_runtime_api.h crt/host_defines.h cublas_v2.h cusparse.h cusolverDn.h)
+      if(NOT EXISTS ${include}/${header})
+        set(complete OFF)
+      endif()
+    endforeach()
+    if(NOT EXISTS ${include}/nv/target AND NOT EXISTS ${include}/cccl/nv/target)
+      set(complete OFF)
+    endif()
+    if(complete)
+      file(STRINGS ${include}/cuda.h version REGEX "^#define CUDA_VERSION ")
+      string(REGEX MATCH "[0-9]+$" version "${version}")
+      math(EXPR found_major "${version} / 1000")
+      if(found_major EQUAL "${major}")
+        set(${variable} ${include} PARENT_SCOPE)
+        return()
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+macro(trainctl_find_cuda_parts)
+  set(missing "")
+  if(NOT EXISTS ${TRAINCTL_TORCH_DIR}/lib/libtorch_cuda.so)
+    list(APPEND missing "libtorch_cuda.so (the LibTorch at ${TRAINCTL_TORCH_DIR} is built for the CPU only)")
+  else()
+    trainctl_inspect_libtorch_cuda()
+    trainctl_find_cuda_headers(TRAINCTL_CUDA_INCLUDE)
+    if(NOT TRAINCTL_CUDA_INCLUDE)
+      list(APPEND missing "CUDA's headers, of LibTorch's own CUDA version")
+    endif()
+    get_filename_component(nccl_dir "${TRAINCTL_nccl_LIB}" DIRECTORY)
+    get_filename_component(cudnn_dir "${TRAINCTL_cudnn_LIB}" DIRECTORY)
+    find_path(TRAINCTL_NCCL_INCLUDE nccl.h HINTS ${nccl_dir}/../include NO_CACHE)
+    find_path(TRAINCTL_CUDNN_INCLUDE cudnn.h HINTS ${cudnn_dir}/../include NO_CACHE)
+    if(NOT TRAINCTL_NCCL_INCLUDE)
+      list(APPEND missing "nccl.h")
+    endif()
+  endif()
+  list(JOIN missing "; " missing)
+endmacro()
+
+function(trainctl_add_torch_cuda)
+  trainctl_torch_library(torch_cuda)
+  trainctl_torch_library(c10_cuda)
+  get_filename_component(soname ${TRAINCTL_cudart_LIB} NAME)
+  add_library(trainctl::cudart SHARED IMPORTED GLOBAL)
+  set_target_properties(trainctl::cudart PROPERTIES IMPORTED_LOCATION ${TRAINCTL_cudart_LIB} IMPORTED_SONAME ${soname})
+  add_library(trainctl::cuda INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(trainctl::cuda INTERFACE
+    trainctl::torch_cuda trainctl::c10_cuda trainctl::cudart trainctl::torch)
+  # NCCL and cuDNN come with libtorch_cuda: only their headers are used here, LibTorch's own.
+  target_include_directories(trainctl::cuda SYSTEM INTERFACE ${TRAINCTL_CUDA_INCLUDE}
+    $<$<BOOL:${TRAINCTL_NCCL_INCLUDE}>:${TRAINCTL_NCCL_INCLUDE}>
+    $<$<BOOL:${TRAINCTL_CUDNN_INCLUDE}>:${TRAINCTL_CUDNN_INCLUDE}>)
+  if(EXISTS ${TRAINCTL_CUDA_INCLUDE}/cccl)
+    target_include_directories(trainctl::cuda SYSTEM INTERFACE ${TRAINCTL_CUDA_INCLUDE}/cccl)
+  endif()
+endfunction()
+
+# trainctl_enable_cuda_compiler(): for folders with .cu files. Takes the nvcc of CUDAToolkit_ROOT,
+# PATH or /usr/local/cuda, else the one scripts/setup.sh --cuda installs.
+macro(trainctl_enable_cuda_compiler)
+  if(NOT CMAKE_CUDA_COMPILER)
+    file(GLOB nvcc_in_deps ${TRAINCTL_DEPS_DIR}/venv/lib/python3*/site-packages/nvidia/cu13/bin)
+    find_program(TRAINCTL_NVCC nvcc HINTS ${CUDAToolkit_ROOT}/bin $ENV{CUDA_HOME}/bin
+                 PATHS /usr/local/cuda/bin ${nvcc_in_deps})
+    if(NOT TRAINCTL_NVCC)
+      message(FATAL_ERROR "No CUDA compiler found. Run scripts/setup.sh --cuda, or set CUDA_HOME.")
+    endif()
+    get_filename_component(toolkit ${TRAINCTL_NVCC}/../.. ABSOLUTE)
+    set(CMAKE_CUDA_COMPILER ${TRAINCTL_NVCC} CACHE FILEPATH "")
+    set(CUDAToolkit_ROOT ${toolkit} CACHE PATH "")
+    set(CUDA_TOOLKIT_ROOT_DIR ${toolkit} CACHE PATH "")
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+  endif()
+  set(CMAKE_CUDA_STANDARD 17)
+  enable_language(CUDA)
+endmacro()
+
+if(TRAINCTL_CUDA STREQUAL "OFF" OR (NOT TRAINCTL_CUDA STREQUAL "AUTO" AND NOT TRAINCTL_CUDA))
+  set(TRAINCTL_CUDA_CHOICE "off (TRAINCTL_CUDA=${TRAINCTL_CUDA})")
+else()
+  trainctl_find_cuda_parts()
+  trainctl_gpu_visible(gpu_visible)
+  if(NOT missing)
+    set(TRAINCTL_BUILD_CUDA ON)
+    set(TRAINCTL_CUDA_CHOICE "on (headers ${TRAINCTL_CUDA_INCLUDE})")
+    trainctl_add_torch_cuda()
+  elseif(NOT TRAINCTL_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "TRAINCTL_CUDA=${TRAINCTL_CUDA}, but the CUDA unit cannot be built. Missing: ${missing}.\n"
+                        "What to do: run scripts/setup.sh --cuda, which installs what is missing.")
+  elseif(gpu_visible)
+    message(FATAL_ERROR "This machine has an NVIDIA GPU, but the CUDA unit cannot be built. Missing: ${missing}.\n"
+                        "What to do: run scripts/setup.sh --cuda, which installs what is missing; or, for a "
+                        "build that runs on the CPU only, configure with -DTRAINCTL_CUDA=OFF.")
+  else()
+    set(TRAINCTL_CUDA_CHOICE "off (no GPU here, and missing: ${missing}; scripts/setup.sh --cuda brings it)")
+  endif()
+endif()

@@ -2,9 +2,17 @@
 # TORCH layers are compiled against LibTorch with a precompiled ATen header and as a unity build,
 # since one translation unit with ATen's headers costs seconds (docs/design.md, section 5).
 set(TRAINCTL_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND TRAINCTL_WARNINGS -Wno-restrict)  # false alarms on std::string, GCC bug 105651
+endif()
 if(TRAINCTL_WERROR)
   list(APPEND TRAINCTL_WARNINGS -Werror)
 endif()
+
+# A unity unit with ATen's headers takes about 2 GB: no more of them at a time than memory holds.
+cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
+math(EXPR torch_jobs "${memory_mb} / 2500 + 1")
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch=${torch_jobs})
 
 function(trainctl_target_settings target)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -17,9 +25,10 @@ endfunction()
 
 function(trainctl_torch_settings target)
   target_link_libraries(${target} PUBLIC trainctl::torch)
+  set_target_properties(${target} PROPERTIES JOB_POOL_COMPILE torch)
   if(NOT TARGET trainctl_torch_pch)
     # One precompiled header serves every torch layer.
-    file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "")
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/torch_pch.cpp CONTENT "")
     add_library(trainctl_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
     trainctl_target_settings(trainctl_torch_pch)
     target_link_libraries(trainctl_torch_pch PUBLIC trainctl::torch)
@@ -40,4 +49,16 @@ function(trainctl_layer name)
     trainctl_torch_settings(trainctl_${name})
     set_target_properties(trainctl_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
+endfunction()
+
+# trainctl_unit(TARGET [LIBRARY_FOLDERS …]): settings of a shared link unit, libtrainctl_*.so. It is
+# built beside the executable and installed into lib/trainctl; the executable looks in both places.
+function(trainctl_unit target)
+  cmake_parse_arguments(arg "" "" "LIBRARY_FOLDERS" ${ARGN})
+  # Nothing of the static layers is exported: each unit keeps its own copy of them.
+  target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
+  set_target_properties(${target} PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
+    INSTALL_RPATH "$ORIGIN;${TRAINCTL_TORCH_DIR}/lib;${arg_LIBRARY_FOLDERS}")
+  install(TARGETS ${target} LIBRARY DESTINATION lib/trainctl)
 endfunction()

@@ -1,0 +1,17 @@
+# trainctl_gpu_visible(VARIABLE): whether this machine shows an NVIDIA GPU; the same signs as
+# scripts/lib/gpu.sh looks for.
+function(trainctl_gpu_visible variable)
+  set(${variable} OFF PARENT_SCOPE)
+  file(GLOB devices /dev/nvidia[0-9]* /proc/driver/nvidia/gpus/*)
+  if(devices)
+    set(${variable} ON PARENT_SCOPE)
+    return()
+  endif()
+  find_program(TRAINCTL_NVIDIA_SMI nvidia-smi PATHS /usr/lib/wsl/lib NO_CACHE)
+  if(TRAINCTL_NVIDIA_SMI)
+    execute_process(COMMAND ${TRAINCTL_NVIDIA_SMI} -L OUTPUT_VARIABLE listed ERROR_QUIET TIMEOUT 30)
+    if(listed MATCHES "GPU [0-9]")
+      set(${variable} ON PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
