@@ -39,13 +39,22 @@ class Device {
 };
 
 // Sets every global switch of ATen from the config: determinism, cuDNN, TF32 and matmul precision,
-// attention back ends, thread counts. Returns header lines that say what is in force.
+// attention back ends, thread counts. Returns header lines that say what is in force. Call it after
+// make_device and before the first tensor operation: once threads run, their pools keep their size.
+//
+// float32_matmul_precision "high" and "medium" concern fp32 products only. On CUDA both allow TF32. On
+// CPU "medium" lets oneDNN compute them in bf16, and "high" in TF32, where the processor can.
 std::vector<std::pair<std::string, std::string>> apply_backend(const Config& config,
                                                                const at::Device& device);
 
-// "auto" takes CUDA where a GPU is usable, else CPU with the reason in `why_not_cuda`. "cuda"
-// without one throws environment_error with the cause and the cure.
+// "auto" takes CUDA where a GPU is usable, else CPU with cause and cure in `why_not_cuda` (may be
+// null; empty when CUDA was taken or not asked for). "cuda" without one throws environment_error with
+// the same two. "cuda" is the GPU of LOCAL_RANK (0 when unset). Loads no CUDA library unless a GPU is
+// wanted and there is a sign of one; it must come before anything else asks ATen about CUDA, which
+// keeps the answer.
 std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda);
+
+at::ScalarType scalar_type(Dtype dtype);
 
 // Autocast to `dtype` for the life of the object (fp32: does nothing).
 class AutocastGuard {
@@ -56,7 +65,7 @@ class AutocastGuard {
   AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
-  bool active_ = false, previous_enabled_ = false;
+  bool active_ = false, previous_enabled_ = false, previous_cache_ = true;
   at::ScalarType previous_dtype_ = at::kFloat;
   at::DeviceType device_type_;
 };

@@ -1,0 +1,81 @@
+// Whether this machine's NVIDIA GPUs can be used, and if not, why not and what to do. What can be
+// seen without any CUDA library is gathered into GpuEvidence; the verdict is a pure function of it,
+// so that every case can be tested on any machine. Used by `run` (device "auto" and "cuda") and by
+// doctor.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trainctl/base/files.h"
+
+namespace trainctl {
+
+struct GpuEvidence {
+  // Environment.
+  std::optional<std::string> cuda_visible_devices;
+  std::string container;  // see container_kind()
+  bool wsl = false;
+  // The machine.
+  bool gpu_on_pci_bus = false;
+  bool kernel_module = false;  // /proc/driver/nvidia
+  std::string kernel_driver;   // its version, e.g. "580.65.06"
+  int gpu_nodes = 0;           // /dev/nvidia0 …
+  bool control_node = false;   // /dev/nvidiactl
+  bool uvm_node = false;       // /dev/nvidia-uvm
+  bool wsl_node = false;       // /dev/dxg
+  // The driver's library, asked only where a device node exists.
+  bool libcuda_tried = false;
+  std::string libcuda_error;  // dlopen's text; empty: it loads
+  int driver_cuda = 0;        // the newest CUDA it serves: 13000 for 13.0
+  // This installation.
+  int runtime_cuda = 0;       // the CUDA that LibTorch is built for; 0: its CPU-only build
+  bool unit_present = false;  // libtrainctl_cuda.so
+};
+
+// Looks at files below `root` and, where these show a GPU, at libcuda.so.1 (which is not
+// initialised: that would take a second on some machines). `runtime_cuda` and `unit_present` are
+// left to the caller.
+GpuEvidence gather_gpu_evidence(const fs::path& root = "/");
+
+enum class GpuVerdict {
+  kUsable,  // as far as can be seen before CUDA starts
+  kHidden,
+  kNoGpu,
+  kContainerWithoutGpu,
+  kDriverMissing,
+  kDeviceNodesMissing,
+  kDriverLibraryMissing,
+  kDriverTooOld,
+  kCpuOnlyLibTorch,
+  kUnitMissing,
+};
+
+struct Explanation {
+  std::string cause;
+  std::string cure;
+  std::string text() const { return cause + "; " + cure; }
+};
+
+struct GpuDecision {
+  GpuVerdict verdict = GpuVerdict::kUsable;
+  Explanation why;  // empty when usable
+};
+
+GpuDecision decide_gpu(const GpuEvidence& evidence);
+
+// "13.0" for 13000.
+std::string cuda_version_text(int version);
+
+// The oldest driver that serves programs built for this CUDA (its major version counts).
+std::string minimum_driver(int runtime_cuda);
+
+// For a status of the CUDA runtime (cudaError_t as a number, with its name and text).
+Explanation explain_cuda_status(int status, const std::string& name, const std::string& text,
+                                const GpuEvidence& evidence);
+
+// For dlerror()'s text about `library`: which shared object is missing, which package brings it,
+// and what to set.
+Explanation explain_load_failure(const std::string& library, const std::string& dlerror_text);
+
+}  // namespace trainctl

@@ -1,0 +1,33 @@
+// The C border between the engine and libtrainctl_cuda.so. Requests and plain replies are C types;
+// the Device behind `device` is the one C++ object that crosses, which is why units of different
+// builds refuse each other before anything else is called.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct TrainctlCudaHost {
+  void* user;
+  void (*log)(void* user, int level, const char* text);  // one record, see LogLevel
+  // What failed: a UserError's exit code and text (a defect: code 1); or, where CUDA itself does
+  // not start, its cudaError_t in `status` with its name and text, for the engine to explain.
+  void (*error)(void* user, int exit_code, int status, const char* name, const char* text);
+};
+
+typedef const char* (*TrainctlCudaBuildId)(void);
+// Makes GPU `index`'s Device (a trainctl::Device*, owned by the caller). 0, or non-zero after
+// `error`.
+typedef int (*TrainctlCudaOpenDevice)(const struct TrainctlCudaHost* host, int index,
+                                      void** device);
+// What is in the unit and its libraries, as JSON; needs no GPU. Valid until the next call.
+typedef const char* (*TrainctlCudaFacts)(void);
+
+#define TRAINCTL_CUDA_BUILD_ID_SYMBOL "trainctl_cuda_build_id"
+#define TRAINCTL_CUDA_OPEN_DEVICE_SYMBOL "trainctl_cuda_open_device"
+#define TRAINCTL_CUDA_FACTS_SYMBOL "trainctl_cuda_facts"
+#define TRAINCTL_CUDA_LIBRARY "libtrainctl_cuda.so"
+
+#ifdef __cplusplus
+}
+#endif
