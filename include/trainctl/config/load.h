@@ -30,6 +30,7 @@ LoadedConfig parse_config(const std::string& text, const std::string& name,
 std::string config_to_json(const Config& config);  // resolved, pretty, readable by parse_config
 std::string config_json_schema();
 std::string config_starter();                         // what `config init` writes: commented
+std::string config_docs();                            // docs/config.md
 std::string config_show(const LoadedConfig& loaded);  // with the origin of every value
 
 }  // namespace trainctl
