@@ -13,8 +13,21 @@ namespace trainctl {
 //   linear               min + (base − min)(1 − t)
 //   cosine               min + (base − min)(1 + cos πt) / 2
 //   inverse_sqrt         max(min, base·sqrt(max(warmup, 1) / (step + 1)))
-//   warmup_stable_decay  base until the last decay steps, then linear to min
+//   warmup_stable_decay  base until the last decay steps, then linear to min:
+//                        min + (base − min)·(total − step) / decay
+// The last update of a run is number total − 1, so that min itself is reached by an update after
+// the end only. Schedules that look at `total_steps` need one (needs_total_steps).
 double learning_rate_at(const LrSchedulerConfig& scheduler, double base_rate, int64_t step,
                         int64_t total_steps, int64_t warmup_steps);
+
+// Whether the schedule, or its warm-up as a ratio, depends on how long the run is.
+bool needs_total_steps(const LrSchedulerConfig& scheduler);
+
+// Number of warm-up steps: warmup_steps, or warmup_ratio of all steps, rounded to the nearest.
+int64_t planned_warmup_steps(const LrSchedulerConfig& scheduler, int64_t total_steps);
+
+// warmup_stable_decay: length of the decay, at most what the warm-up leaves of the run.
+int64_t planned_decay_steps(const LrSchedulerConfig& scheduler, int64_t total_steps,
+                            int64_t warmup_steps);
 
 }  // namespace trainctl
