@@ -1,5 +1,7 @@
 #include "trainctl/train/evaluate.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <utility>
 
 namespace trainctl {

@@ -1,5 +1,7 @@
 #include "trainctl/train/load_parameters.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <sstream>
 
 namespace trainctl {

@@ -25,6 +25,7 @@ TrainingSession::TrainingSession(const Config& config, const RunOptions& options
       checkpoint_clock_(config.checkpoint.interval) {
   backend_lines_ = apply_backend(config, device_->torch_device());
   plan_ = make_plan(config, extent_of(*datasets_.train), WorldShape{});
+  for (const std::string& warning : plan_.warnings) log_warning(warning);
   directory_ = std::make_unique<RunDirectory>(config.run.output_dir, config.run.name,
                                               options.resume == "never");
   state_.threads = at::get_num_threads();
