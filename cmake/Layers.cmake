@@ -37,6 +37,12 @@ function(trainctl_torch_settings target)
       <string> <vector> <memory> <map> <unordered_map> <functional> <optional>)
   endif()
   target_precompile_headers(${target} REUSE_FROM trainctl_torch_pch)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    # The precompiled header is made with -fPIC; with an executable's -fPIE GCC would pass over it.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
 endfunction()
 
 function(trainctl_layer name)
