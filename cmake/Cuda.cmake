@@ -33,8 +33,10 @@ function(trainctl_find_cuda_headers variable)
   find_program(nvcc nvcc NO_CACHE)
   get_filename_component(nvcc "${nvcc}" REALPATH)
   get_filename_component(cudart_dir "${TRAINCTL_cudart_LIB}" DIRECTORY)
+  file(GLOB headers_in_deps ${TRAINCTL_DEPS_DIR}/venv/lib/python3*/site-packages/nvidia/cu*/include)
   foreach(include ${CUDAToolkit_ROOT}/include $ENV{CUDAToolkit_ROOT}/include $ENV{CUDA_HOME}/include
-          ${cudart_dir}/../include ${nvcc}/../../include /usr/local/cuda/include)
+          ${cudart_dir}/../include ${nvcc}/../../include /usr/local/cuda/include
+          ${headers_in_deps})
     get_filename_component(include ${include} ABSOLUTE)
     set(complete ON)
     foreach(header cuda.h cuda_runtime_api.h crt/host_defines.h cublas_v2.h cusparse.h cusolverDn.h)
