@@ -114,7 +114,6 @@ void check_batches(LoadState* s) {
 
 void check_schedule(LoadState* s) {
   const LrSchedulerConfig& lr = s->config.lr_scheduler;
-  const TrainingConfig& t = s->config.training;
   if (lr.warmup_steps > 0 && lr.warmup_ratio > 0) {
     s->conflict({"lr_scheduler.warmup_ratio", "lr_scheduler.warmup_steps"},
                 "give warmup_steps or warmup_ratio, not both");
@@ -123,14 +122,6 @@ void check_schedule(LoadState* s) {
     s->conflict({"lr_scheduler.min_learning_rate", "optimizer.learning_rate"},
                 number_text(lr.min_learning_rate) + " is above optimizer.learning_rate " +
                     number_text(s->config.optimizer.learning_rate));
-  }
-  if (t.max_steps > 0 && lr.warmup_steps >= t.max_steps) {
-    s->warn("lr_scheduler.warmup_steps",
-            "the run of " + text(t.max_steps) + " steps ends within the warm-up");
-  } else if (t.max_steps > 0 && lr.warmup_steps + lr.decay_steps > t.max_steps) {
-    s->conflict({"lr_scheduler.decay_steps", "training.max_steps"},
-                "warm-up and decay take " + text(lr.warmup_steps + lr.decay_steps) +
-                    " steps, the run has " + text(t.max_steps));
   }
 }
 

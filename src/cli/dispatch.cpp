@@ -1,0 +1,107 @@
+// From the first word of the command line to the command, and from errors to exit codes.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "cli/command.h"
+#include "cli/exit_codes.h"
+#include "cli/terminal.h"
+#include "trainctl/base/error.h"
+#include "trainctl/base/log.h"
+#include "trainctl/base/strings.h"
+#include "trainctl/base/version.h"
+
+namespace trainctl {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*function)(const Arguments&);
+};
+
+constexpr Command kCommands[] = {
+    {"run", "train from a JSON config", run_command},
+    {"config", "write, show and check configs", config_command},
+    {"generate", "continue a prompt with a trained model", generate_command},
+};
+
+// Names that documents of the project already use, for which a later version brings the command.
+constexpr const char* kLaterCommands[] = {"launch",    "plan",  "doctor",    "data",
+                                          "tokenizer", "eval",  "export",    "report",
+                                          "top",       "bench", "checkpoint"};
+
+std::string help_text() {
+  std::string text =
+      "trainctl trains Transformers from one JSON file.\n\n"
+      "Usage: trainctl COMMAND …\n\nCommands:\n";
+  for (const Command& command : kCommands) {
+    char line[128];
+    std::snprintf(line, sizeof line, "  %-10s %s\n", command.name, command.summary);
+    text += line;
+  }
+  text +=
+      "\nFlags:\n"
+      "  --help     this text; trainctl COMMAND --help for a command's\n"
+      "  --version  version and build\n\nExit codes:\n";
+  return text + exit_codes_text();
+}
+
+int unknown_command(const std::string& word) {
+  for (const char* later : kLaterCommands) {
+    if (word == later) {
+      throw usage_error("the command '" + word +
+                        "' is not in this version; trainctl --help lists what is");
+    }
+  }
+  std::vector<std::string> names = {"help", "version"};
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const auto near = nearest(word, names);
+  const std::string what = word.starts_with("-") ? "flag" : "command";
+  throw usage_error("unknown " + what + " '" + word + "'" +
+                    (near ? "; did you mean '" + *near + "'?" : "; trainctl --help lists them"));
+}
+
+int dispatch(const Arguments& words) {
+  if (words.empty()) {
+    throw usage_error("a command is missing, such as trainctl run config.json; trainctl --help");
+  }
+  const std::string& word = words[0];
+  if (word == "--help" || word == "-h" || word == "help") {
+    if (word == "help" && words.size() > 1) return dispatch({words[1], "--help"});
+    terminal().print(help_text());
+    return 0;
+  }
+  if (word == "--version" || word == "-V" || word == "version") {
+    terminal().print(std::string("trainctl ") + kVersion + " (build " + kBuildId + ")\n");
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (word == command.name) return command.function({words.begin() + 1, words.end()});
+  }
+  return unknown_command(word);
+}
+
+}  // namespace
+
+int cli_main(int argc, char** argv) {
+  set_log_sink(terminal_log_sink());
+  int code = 0;
+  try {
+    code = dispatch(Arguments(argv + std::min(argc, 1), argv + argc));
+  } catch (const UserError& error) {
+    log_error(error.what());
+    code = static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    log_error(std::string("a defect of trainctl: ") + error.what());
+    code = static_cast<int>(ExitCode::kTrainingFailed);
+  }
+  if (!terminal().flush() && code == 0) {
+    log_error(std::string("standard output: ") + std::strerror(errno));
+    code = static_cast<int>(ExitCode::kTrainingFailed);
+  }
+  return code;
+}
+
+}  // namespace trainctl

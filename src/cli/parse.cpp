@@ -1,0 +1,62 @@
+#include "cli/parse.h"
+
+#include <CLI/Error.hpp>
+#include <algorithm>
+
+#include "cli/terminal.h"
+#include "trainctl/base/error.h"
+#include "trainctl/base/strings.h"
+
+namespace trainctl {
+namespace {
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+UserError unexpected(const CLI::App& app, const std::string& word) {
+  const std::string help = "; " + app.get_name() + " --help";
+  if (!word.starts_with("-")) {
+    return usage_error("unexpected argument '" + word + "'" + help);
+  }
+  const std::string flag = word.substr(0, word.find('='));
+  const auto near = nearest(flag, flags_of(app));
+  return usage_error("unknown flag '" + flag + "'" +
+                     (near ? "; did you mean '" + *near + "'?" : help + " lists them"));
+}
+
+}  // namespace
+
+std::optional<int> parse_arguments(CLI::App* app, const Arguments& arguments) {
+  app->allow_extras();  // so that they can be explained here
+  Arguments reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app->parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    terminal().print(app->help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    // An unknown flag is the likelier cause of whatever else is missing.
+    const Arguments extras = app->remaining();
+    const auto flag = std::find_if(extras.begin(), extras.end(),
+                                   [](const std::string& word) { return word.starts_with("-"); });
+    if (flag != extras.end() && *flag != "--") throw unexpected(*app, *flag);
+    throw usage_error(std::string(error.what()) + "; " + app->get_name() + " --help");
+  }
+  for (const std::string& word : app->remaining()) {
+    if (word != "--") throw unexpected(*app, word);
+  }
+  return std::nullopt;
+}
+
+CLI::Option* add_repeated(CLI::App* app, const std::string& name, std::vector<std::string>* values,
+                          const std::string& description) {
+  // Without this a vector option would swallow the positional arguments after it.
+  return app->add_option(name, *values, description)->allow_extra_args(false);
+}
+
+}  // namespace trainctl
