@@ -1,0 +1,90 @@
+#include "checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace trainctl {
+
+std::string write_error_cure(int error) {
+  switch (error) {
+    case ENOSPC:
+      return "; free some space, lower checkpoint.keep_latest, or set run.output_dir elsewhere";
+    case EDQUOT:
+      return "; the quota is used up: free some space or set run.output_dir elsewhere";
+    case EFBIG:
+      return "; the file size limit of this process or file system is too low: see `ulimit -f`";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; make the folder writable or set run.output_dir elsewhere";
+    default:
+      return "";
+  }
+}
+
+DurableFile::DurableFile(const fs::path& path)
+    : path_(path), temporary_(path.string() + ".tmp-" + std::to_string(::getpid())) {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    fail("create", errno);
+  }
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+  if (!committed_) {
+    ::unlink(temporary_.c_str());
+  }
+}
+
+void DurableFile::write(std::span<const std::byte> bytes) {
+  // In pieces that are still in the processor's cache when the kernel copies them.
+  constexpr size_t kPiece = size_t{1} << 20;
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), kPiece));
+    checksum_.update(piece);
+    for (size_t done = 0; done < piece.size();) {
+      const ssize_t n = ::write(fd_, piece.data() + done, piece.size() - done);
+      if (n < 0 && errno == EINTR) {
+        continue;
+      }
+      if (n <= 0) {
+        fail("write", n == 0 ? EIO : errno);
+      }
+      done += static_cast<size_t>(n);
+    }
+    bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+WrittenFile DurableFile::commit() {
+  if (::fsync(fd_) != 0) {
+    fail("sync", errno);
+  }
+  // Network file systems report a write that failed late, or a quota, only here.
+  const int fd = std::exchange(fd_, -1);
+  if (::close(fd) != 0) {
+    fail("close", errno);
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    fail("rename into place", errno);
+  }
+  committed_ = true;
+  fsync_directory(path_.parent_path(), ExitCode::kCheckpoint);
+  return {bytes_, checksum_.digest()};
+}
+
+void DurableFile::fail(const char* what, int error) const {
+  throw checkpoint_error(path_.string() + ": cannot " + what +
+                         " the file: " + std::strerror(error) + write_error_cure(error));
+}
+
+}  // namespace trainctl
