@@ -61,11 +61,10 @@ at::SDPBackend attention_choice(const Config& config, const at::Device& device) 
   const ModelConfig& model = config.model;
   const int64_t head_size =
       std::max<int64_t>(1, model.d_model / std::max<int64_t>(1, model.n_heads));
-  const auto options =
-      at::TensorOptions().device(device).dtype(scalar_type(config.precision.dtype));
-  const at::Tensor x_bhtd =
+  at::Tensor x_bhtd =
       at::empty({1, model.n_heads, std::max<int64_t>(1, config.data.seq_len), head_size},
-                options.requires_grad(true));
+                at::TensorOptions().device(device).dtype(scalar_type(config.precision.dtype)));
+  x_bhtd.requires_grad_(true);  // some kernels have no backward
   const bool causal = model.type == ModelType::kGpt;
   const QuietWarnings quiet;
   return static_cast<at::SDPBackend>(
