@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "trainctl/base/error.h"
@@ -67,8 +68,15 @@ at::SDPBackend attention_choice(const Config& config, const at::Device& device) 
   x_bhtd.requires_grad_(true);  // some kernels have no backward
   const bool causal = model.type == ModelType::kGpt;
   const QuietWarnings quiet;
-  return static_cast<at::SDPBackend>(
-      at::_fused_sdp_choice(x_bhtd, x_bhtd, x_bhtd, {}, model.dropout, causal));
+  try {
+    return static_cast<at::SDPBackend>(
+        at::_fused_sdp_choice(x_bhtd, x_bhtd, x_bhtd, {}, model.dropout, causal));
+  } catch (const c10::Error& e) {
+    if (std::string_view(e.what()).find("No available kernel") == std::string_view::npos) {
+      throw;
+    }
+    return at::SDPBackend::error;
+  }
 }
 
 std::string attention_subject(const Config& config, const at::Device& device) {

@@ -9,7 +9,8 @@ extern "C" {
 
 struct TrainctlCudaHost {
   void* user;
-  void (*log)(void* user, int level, const char* text);  // one record, see LogLevel
+  // One record, see LogLevel; called later too, then with a null user.
+  void (*log)(void* user, int level, const char* text);
   // What failed: a UserError's exit code and text (a defect: code 1); or, where CUDA itself does
   // not start, its cudaError_t in `status` with its name and text, for the engine to explain.
   void (*error)(void* user, int exit_code, int status, const char* name, const char* text);

@@ -1,0 +1,144 @@
+#include "trainctl/base/host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+
+namespace trainctl {
+namespace {
+
+// A made-up root of a file system.
+class FakeRoot {
+ public:
+  FakeRoot() : path_(fs::temp_directory_path() / ("trainctl_host_" + std::to_string(::getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~FakeRoot() { fs::remove_all(path_); }
+  FakeRoot(const FakeRoot&) = delete;
+  FakeRoot& operator=(const FakeRoot&) = delete;
+  void write(const std::string& name, const std::string& content) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << content;
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class CpuBudgetTest : public ::testing::Test {
+ protected:
+  void SetUp() override { unsetenv("SLURM_CPUS_PER_TASK"); }
+  void TearDown() override { unsetenv("SLURM_CPUS_PER_TASK"); }
+  FakeRoot root_;
+};
+
+TEST_F(CpuBudgetTest, WithoutLimitsTakesAffinity) {
+  const CpuBudget budget = cpu_budget(root_.path());
+  EXPECT_EQ(budget.usable, budget.affinity);
+  EXPECT_EQ(budget.limited_by, "affinity");
+  EXPECT_FALSE(budget.cgroup_quota.has_value());
+}
+
+TEST_F(CpuBudgetTest, CgroupV2QuotaOfAnAncestorCounts) {
+  root_.write("proc/self/cgroup", "0::/jobs/one\n");
+  root_.write("sys/fs/cgroup/jobs/cpu.max", "50000 100000\n");
+  root_.write("sys/fs/cgroup/jobs/one/cpu.max", "max 100000\n");
+  const CpuBudget budget = cpu_budget(root_.path());
+  ASSERT_TRUE(budget.cgroup_quota.has_value());
+  EXPECT_DOUBLE_EQ(*budget.cgroup_quota, 0.5);
+  EXPECT_EQ(budget.usable, 1);
+}
+
+TEST_F(CpuBudgetTest, CgroupV1QuotaInAContainerStandsAtTheMount) {
+  root_.write("proc/self/cgroup", "4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n");
+  root_.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
+  root_.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  const CpuBudget budget = cpu_budget(root_.path());
+  ASSERT_TRUE(budget.cgroup_quota.has_value());
+  EXPECT_DOUBLE_EQ(*budget.cgroup_quota, 1.5);
+  EXPECT_EQ(budget.usable, 1);  // a second thread would be throttled half of the time
+}
+
+TEST_F(CpuBudgetTest, CgroupV1WithoutQuotaSaysMinusOne) {
+  root_.write("proc/self/cgroup", "4:cpu:/\n");
+  root_.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  root_.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_FALSE(cpu_budget(root_.path()).cgroup_quota.has_value());
+}
+
+TEST_F(CpuBudgetTest, SlurmCountsWhereItIsSmallest) {
+  setenv("SLURM_CPUS_PER_TASK", "1", 1);
+  const CpuBudget budget = cpu_budget(root_.path());
+  EXPECT_EQ(budget.usable, 1);
+  setenv("SLURM_CPUS_PER_TASK", "100000", 1);
+  EXPECT_EQ(cpu_budget(root_.path()).usable, budget.affinity);
+  setenv("SLURM_CPUS_PER_TASK", "many", 1);
+  EXPECT_EQ(cpu_budget(root_.path()).usable, budget.affinity);
+}
+
+TEST(Host, MemoryLimitIsTheSmallerOfMachineAndControlGroup) {
+  const FakeRoot root;
+  root.write("proc/meminfo", "MemTotal:       1000 kB\nMemFree: 10 kB\n");
+  EXPECT_EQ(memory_limit(root.path()), 1000U * 1024);
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/memory.max", "max\n");
+  EXPECT_EQ(memory_limit(root.path()), 1000U * 1024);
+  root.write("sys/fs/cgroup/memory.max", "4096\n");
+  EXPECT_EQ(memory_limit(root.path()), 4096U);
+}
+
+TEST(Host, MemoryLimitReadsV1) {
+  const FakeRoot root;
+  root.write("proc/meminfo", "MemTotal:       1000 kB\n");
+  root.write("proc/self/cgroup", "7:memory:/a\n");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(memory_limit(root.path()), 1000U * 1024);
+  root.write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "8192\n");
+  EXPECT_EQ(memory_limit(root.path()), 8192U);
+}
+
+TEST(Host, NamesTheProcessor) {
+  const FakeRoot root;
+  EXPECT_EQ(cpu_model_name(root.path()), "unknown processor");
+  root.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
+  EXPECT_EQ(cpu_model_name(root.path()), "Some CPU @ 2 GHz");
+}
+
+TEST(Host, ResidentMemoryFollowsUse) {
+  const ResidentMemory before = resident_memory();
+  EXPECT_GT(before.current, 0U);
+  EXPECT_GE(before.peak, before.current);
+  constexpr size_t kBytes = size_t{64} << 20;
+  auto block = std::make_unique<char[]>(kBytes);
+  for (size_t i = 0; i < kBytes; i += 4096) {
+    block[i] = 1;
+  }
+  EXPECT_GE(resident_memory().peak, before.current + kBytes / 2);
+  block.reset();
+  if (reset_resident_peak()) {
+    EXPECT_LT(resident_memory().peak, before.peak + kBytes / 2);
+  }
+}
+
+TEST(Host, RecognisesContainers) {
+  EXPECT_EQ(container_kind(FakeRoot().path()), "");
+  const std::pair<const char*, const char*> cases[] = {
+      {".dockerenv", "docker"}, {"run/.containerenv", "podman"}, {".singularity.d/x", "apptainer"}};
+  for (const auto& [file, kind] : cases) {
+    const FakeRoot root;
+    root.write(file, "");
+    EXPECT_EQ(container_kind(root.path()), kind) << file;
+  }
+  const FakeRoot pod;
+  pod.write("proc/self/cgroup", "0::/kubepods.slice/pod1\n");
+  EXPECT_EQ(container_kind(pod.path()), "kubernetes");
+}
+
+}  // namespace
+}  // namespace trainctl
