@@ -84,7 +84,7 @@ Explanation explain_cuda_status(int status, const std::string& name, const std::
           "check that nvidia-smi works; run: trainctl doctor"};
 }
 
-Explanation explain_load_failure(const std::string& library, const std::string& dlerror_text) {
+Explanation explain_cuda_load_failure(const std::string& library, const std::string& dlerror_text) {
   const std::string_view text = dlerror_text;
   const size_t colon = text.find(": ");
   const std::string object(text.substr(0, colon));

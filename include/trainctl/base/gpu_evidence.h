@@ -76,6 +76,6 @@ Explanation explain_cuda_status(int status, const std::string& name, const std::
 
 // For dlerror()'s text about `library`: which shared object is missing, which package brings it,
 // and what to set.
-Explanation explain_load_failure(const std::string& library, const std::string& dlerror_text);
+Explanation explain_cuda_load_failure(const std::string& library, const std::string& dlerror_text);
 
 }  // namespace trainctl
