@@ -66,9 +66,9 @@ class TrainingSession {
   const RunHost& host_;
 
   DatasetPair datasets_;
+  std::string why_not_cuda_;  // set by device_'s construction
   std::unique_ptr<Device> device_;
   HeaderLines backend_lines_;
-  std::string why_not_cuda_;
   RunPlan plan_;
   std::unique_ptr<RunDirectory> directory_;
   std::optional<LoadedCheckpoint> checkpoint_;
