@@ -97,7 +97,8 @@ int cli_main(int argc, char** argv) {
     log_error(std::string("a defect of trainctl: ") + error.what());
     code = static_cast<int>(ExitCode::kTrainingFailed);
   }
-  if (!terminal().flush() && code == 0) {
+  // A reader that went away (`| head`) is no failure of the command.
+  if (!terminal().flush() && code == 0 && errno != EPIPE) {
     log_error(std::string("standard output: ") + std::strerror(errno));
     code = static_cast<int>(ExitCode::kTrainingFailed);
   }

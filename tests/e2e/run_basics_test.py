@@ -25,7 +25,7 @@ def test_a_run_leaves_config_metrics_weights_and_a_complete_checkpoint(tmp_path)
         assert all(key in line for line in lines), key
     validation = [line for line in metrics(tmp_path) if "validation_loss" in line]
     assert [line["step"] for line in validation] == [10, 20]
-    assert "tokens/s" in done.stdout and str(run.relative_to(tmp_path)) in done.stdout
+    assert "tok/s" in done.stdout and str(run.relative_to(tmp_path)) in done.stdout
 
 
 def test_the_loss_falls(tmp_path):

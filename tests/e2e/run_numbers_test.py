@@ -80,7 +80,8 @@ def test_a_scale_that_is_far_too_high_recovers(tmp_path):
 
 
 def test_gradients_that_stay_infinite_stop_the_run_with_a_diagnosis(tmp_path):
-    config = config_with(precision__grad_scaler={"enabled": True, "dynamic": False, "init_scale": 3e38},
+    config = config_with(precision__dtype="fp16",
+                         precision__grad_scaler={"dynamic": False, "init_scale": 1e30},
                          training__max_nonfinite_steps=5, training__max_steps=100)
     done = train(tmp_path, config, expect=1)
     assert "5 steps in a row" in done.stderr and "gradients" in done.stderr and "loss scale" in done.stderr
