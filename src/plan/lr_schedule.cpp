@@ -37,7 +37,7 @@ int64_t planned_decay_steps(const LrSchedulerConfig& scheduler, int64_t total_st
 double learning_rate_at(const LrSchedulerConfig& scheduler, double base_rate, int64_t step,
                         int64_t total_steps, int64_t warmup_steps) {
   if (step < warmup_steps) {
-    return base_rate * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+    return base_rate * (static_cast<double>(step + 1) / static_cast<double>(warmup_steps));
   }
   const double min_rate = scheduler.min_learning_rate;
   // What is left of (base − min); a run no longer than its warm-up has nothing left after it.
