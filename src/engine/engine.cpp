@@ -67,6 +67,19 @@ ExitCode dispatch(const Json& request, const RunHost& host) {
   throw std::logic_error("the engine knows no command '" + name + "'");
 }
 
+constexpr const char* kOutOfMemory =
+    "out of memory; lower training.micro_batch_size (and keep global_batch_size: accumulation "
+    "makes up for it) or "
+    "data.seq_len";
+
+// LibTorch reports exhausted memory with a type of its own on CUDA, and as a plain error on CPU.
+std::string explain(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  const bool out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                             text.find("can't allocate memory") != std::string::npos;
+  return out_of_memory ? kOutOfMemory + (": " + text) : std::string("defect: ") + error.what();
+}
+
 int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
   host.error(host.user, static_cast<int>(code), text.c_str());
   return static_cast<int>(code);
@@ -91,17 +104,10 @@ extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
     return code;
   } catch (const UserError& error) {
     return fail(*host, error.code(), error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail(*host, ExitCode::kTrainingFailed,
-                std::string("out of memory; lower training.micro_batch_size (raise "
-                            "gradient_accumulation_steps to keep "
-                            "the global batch) or data.seq_len: ") +
-                    error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    return fail(*host, ExitCode::kTrainingFailed, explain(error));
   } catch (const std::bad_alloc&) {
-    return fail(*host, ExitCode::kTrainingFailed,
-                "out of memory; lower training.micro_batch_size (raise gradient_accumulation_steps "
-                "to keep the global "
-                "batch) or data.seq_len");
+    return fail(*host, ExitCode::kTrainingFailed, kOutOfMemory);
   } catch (const std::exception& error) {
     return fail(*host, ExitCode::kTrainingFailed, std::string("defect: ") + error.what());
   }

@@ -175,9 +175,6 @@ std::string format_validation_line(const ValidationRecord& record) {
   if (perplexity < 1e6) {
     line += " | perplexity " + print_number("%.4g", perplexity);
   }
-  if (record.accuracy) {
-    line += " | accuracy " + print_number("%.2f", *record.accuracy * 100) + " %";
-  }
   return line + " | " + human_count(static_cast<double>(record.tokens)) + " tokens in " +
          human_duration(record.seconds);
 }

@@ -32,6 +32,7 @@ std::string step_to_json(const StepRecord& record) {
   put_number(line, "time", record.time);
   put_number(line, "epoch", record.epoch);
   line["memory_bytes"] = record.memory_bytes;
+  if (record.memory_reserved_bytes > 0) line["memory_reserved_bytes"] = record.memory_reserved_bytes;
   line["memory_peak_bytes"] = record.memory_peak_bytes;
   if (record.loss_scale) {
     put_number(line, "loss_scale", *record.loss_scale);
@@ -47,9 +48,6 @@ std::string validation_to_json(const ValidationRecord& record) {
   line["step"] = record.step;
   put_number(line, "validation_loss", record.validation_loss);
   line["validation_tokens"] = record.tokens;
-  if (record.accuracy) {
-    put_number(line, "validation_accuracy", *record.accuracy);
-  }
   put_number(line, "validation_seconds", record.seconds);
   return line.dump();
 }

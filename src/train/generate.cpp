@@ -1,8 +1,7 @@
 #include "trainctl/train/generate.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <vector>

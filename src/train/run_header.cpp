@@ -36,7 +36,9 @@ void TrainingSession::print_header() const {
       (plan_.total_steps > 0 ? std::to_string(plan_.total_steps) : "until training.max_time") +
           (state_.step > 0 ? ", resuming after " + std::to_string(state_.step) : ""));
   lines.emplace_back("output", directory_->path().string());
-  host_.print(format_header(lines));
+  const std::string header = format_header(lines);
+  log_->write(header);
+  host_.print(header);
 }
 
 }  // namespace trainctl

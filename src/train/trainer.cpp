@@ -72,6 +72,11 @@ void TrainingSession::open_sinks() {
   std::vector<std::unique_ptr<MetricsSink>> sinks;
   sinks.push_back(make_console_sink(config_.logging.progress, host_.is_terminal,
                                     host_.terminal_width, host_.print, host_.progress));
+  log_ = std::make_unique<RunLog>(directory_->logs() / "run.log");
+  sinks.push_back(make_console_sink(
+      ProgressStyle::kLines, /*is_terminal=*/false, /*width=*/100,
+      [log = log_.get()](const std::string& text) { log->write(text); },
+      [](const std::string&) {}));
   sinks.push_back(make_jsonl_sink(directory_->metrics(), state_.step));
   sinks_ = std::make_unique<CompositeSink>(std::move(sinks));
 }

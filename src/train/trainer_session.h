@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "train/interval_clock.h"
+#include "train/run_log.h"
 #include "trainctl/checkpoint/checkpoint.h"
 #include "trainctl/config/config.h"
 #include "trainctl/data/data.h"
 #include "trainctl/model/model.h"
 #include "trainctl/plan/plan.h"
+#include "trainctl/report/header.h"
 #include "trainctl/report/records.h"
 #include "trainctl/runtime/device.h"
 #include "trainctl/train/grad_scaler.h"
@@ -26,8 +28,6 @@
 #include "trainctl/train/training_state.h"
 
 namespace trainctl {
-
-using HeaderLines = std::vector<std::pair<std::string, std::string>>;
 
 // Why the loop ended.
 enum class LoopEnd { kFinished, kStoppedEarly, kSignal, kMaxTime };
@@ -77,7 +77,8 @@ class TrainingSession {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradScaler> scaler_;
   std::unique_ptr<DataLoader> loader_;
-  std::unique_ptr<MetricsSink> sinks_;
+  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<MetricsSink> sinks_;  // after log_, to which one of them writes
 
   IntervalClock validation_clock_, checkpoint_clock_;
   at::Tensor nonfinite_run_;  // device scalar: consecutive skipped steps

@@ -85,6 +85,7 @@ void TrainingSession::log_step(const StepResult& result, double learning_rate) {
   if (scaler_->enabled()) record.loss_scale = scaler_->current_scale();
   const MemoryStats memory = device_->memory();
   record.memory_bytes = memory.allocated;
+  record.memory_reserved_bytes = memory.reserved;
   record.memory_peak_bytes = memory.peak;
   if (plan_.total_steps > 0 && trained_seconds_ + window_seconds_ > 0 && state_.step > 0) {
     const double per_token = (trained_seconds_ + window_seconds_) /

@@ -22,6 +22,7 @@ struct StepRecord {
   std::optional<double> loss_scale;
   bool skipped = false;       // non-finite gradients: no update
   uint64_t memory_bytes = 0;  // device memory in use; resident set on CPU
+  uint64_t memory_reserved_bytes = 0;  // by the device's caching allocator; 0 on CPU
   uint64_t memory_peak_bytes = 0;
   double eta_seconds = -1;  // < 0: unknown
 };
@@ -30,7 +31,6 @@ struct ValidationRecord {
   int64_t step = 0;
   double validation_loss = 0;
   int64_t tokens = 0;
-  std::optional<double> accuracy;
   double seconds = 0;
 };
 

@@ -119,12 +119,10 @@ TEST(FormatProgressBar, HasNoBarWithoutAKnownEnd) {
 }
 
 TEST(FormatValidation, GivesPerplexityWhileItMeansSomething) {
-  ValidationRecord record{10, 2.0, 5000, 0.4321, 1.25};
+  ValidationRecord record{10, 2.0, 5000, 1.25};
   EXPECT_EQ(format_validation_line(record),
-            "step 10 | validation loss 2.0000 | perplexity 7.389 | accuracy 43.21 % | 5k tokens in "
-            "1.2s");
+            "step 10 | validation loss 2.0000 | perplexity 7.389 | 5k tokens in 1.2s");
   record.validation_loss = 20;
-  record.accuracy.reset();
   EXPECT_THAT(format_validation_line(record), Not(HasSubstr("perplexity")));
   record.validation_loss = kNan;
   EXPECT_THAT(format_validation_line(record), HasSubstr("validation loss nan |"));
@@ -191,8 +189,7 @@ TEST(MetricsJson, NonFiniteValuesAreNullAndNamed) {
   EXPECT_TRUE(line["grad_norm"].is_null());
   EXPECT_EQ(line["nonfinite"], (nlohmann::json{"loss", "grad_norm"}));
   EXPECT_EQ(line["skipped"], true);
-  const auto validation =
-      nlohmann::json::parse(validation_to_json({3, kInf, 10, std::nullopt, 0.5}));
+  const auto validation = nlohmann::json::parse(validation_to_json({3, kInf, 10, 0.5}));
   EXPECT_TRUE(validation["validation_loss"].is_null());
   EXPECT_EQ(validation["nonfinite"], nlohmann::json{"validation_loss"});
 }

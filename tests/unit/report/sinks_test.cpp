@@ -73,7 +73,7 @@ TEST_F(SinkTest, JsonlWritesEachLineAtOnce) {
   const auto sink = make_jsonl_sink(metrics(), 0);
   sink->on_step(step_record(1));
   EXPECT_THAT(steps(), ElementsAre(1));
-  sink->on_validation({1, 2.5, 100, std::nullopt, 0.1});
+  sink->on_validation({1, 2.5, 100, 0.1});
   sink->on_sample({1, "a", "b\n"});
   sink->on_step(step_record(2));
   EXPECT_THAT(steps(), ElementsAre(1, 1, 1, 2));
@@ -138,7 +138,7 @@ TEST_F(SinkTest, JsonlWarnsOnceWhenTheDiskIsFull) {
 TEST_F(SinkTest, JsonlWarnsOnceWhenTheFileCannotBeOpened) {
   const auto sink = make_jsonl_sink(folder_ / "missing" / "metrics.jsonl", 0);
   sink->on_step(step_record(1));
-  sink->on_validation({1, 2.5, 100, std::nullopt, 0.1});
+  sink->on_validation({1, 2.5, 100, 0.1});
   sink->flush();
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0], HasSubstr("cannot open"));
@@ -166,7 +166,7 @@ TEST_F(SinkTest, JsonlCutsALineThatOnlyPartlyFit) {
 TEST_F(SinkTest, ConsolePrintsPlainLinesIntoAFile) {
   const auto sink = console(ProgressStyle::kAuto, false);
   sink->on_step(step_record(1));
-  sink->on_validation({1, 2.5, 100, std::nullopt, 0.1});
+  sink->on_validation({1, 2.5, 100, 0.1});
   sink->on_sample({1, "a", "b"});
   ASSERT_EQ(shown_.size(), 3u);
   EXPECT_THAT(shown_[0], StartsWith("P:step   1/100 | loss 10.0000 |"));
@@ -182,7 +182,7 @@ TEST_F(SinkTest, ConsoleClearsTheBarAroundPermanentLines) {
   const std::string bar = shown_[0];
   EXPECT_THAT(bar, StartsWith("L:  1% |"));
   EXPECT_THAT(bar, Not(HasSubstr("\n")));
-  sink->on_validation({1, 2.5, 100, std::nullopt, 0.1});
+  sink->on_validation({1, 2.5, 100, 0.1});
   ASSERT_EQ(shown_.size(), 4u);
   EXPECT_EQ(shown_[1], "L:");
   EXPECT_THAT(shown_[2], StartsWith("P:step 1 | validation"));
@@ -208,7 +208,7 @@ TEST_F(SinkTest, ConsoleStylesOverrideTheTerminal) {
   shown_.clear();
   const auto silent = console(ProgressStyle::kNone, true);
   silent->on_step(step_record(1));
-  silent->on_validation({1, 2.5, 100, std::nullopt, 0.1});
+  silent->on_validation({1, 2.5, 100, 0.1});
   silent->on_sample({1, "a", "b"});
   EXPECT_TRUE(shown_.empty());
   silent->on_summary({});
