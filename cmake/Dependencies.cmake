@@ -42,7 +42,16 @@ trainctl_dependency(spdlog 1.10 spdlog)
 # Header-only spdlog and fmt: the packaged shared libspdlog would bring its own floor of libstdc++.
 add_library(trainctl_spdlog INTERFACE)
 add_library(trainctl::spdlog ALIAS trainctl_spdlog)
-target_link_libraries(trainctl_spdlog INTERFACE spdlog::spdlog_header_only)
+if(spdlog_FOUND AND TARGET fmt::fmt-header-only)
+  # The package's target links the shared libfmt, which a machine without the package would miss at run time.
+  get_target_property(spdlog_includes spdlog::spdlog_header_only INTERFACE_INCLUDE_DIRECTORIES)
+  get_target_property(spdlog_definitions spdlog::spdlog_header_only INTERFACE_COMPILE_DEFINITIONS)
+  target_include_directories(trainctl_spdlog SYSTEM INTERFACE ${spdlog_includes})
+  target_compile_definitions(trainctl_spdlog INTERFACE ${spdlog_definitions})
+  target_link_libraries(trainctl_spdlog INTERFACE fmt::fmt-header-only)
+else()
+  target_link_libraries(trainctl_spdlog INTERFACE spdlog::spdlog_header_only)
+endif()
 
 # xxHash is one header, included with XXH_INLINE_ALL.
 if(TRAINCTL_SYSTEM_LIBRARIES)
