@@ -29,7 +29,7 @@ const EnumNames& enum_names<ModelType>() {
       {value("gpt", ModelType::kGpt, "decoder that predicts the next token"),
        value("encoder_classifier", ModelType::kEncoderClassifier,
              "encoder with a linear head at every position or over a pooled one")},
-      {{"bert", kLater}, {"llama", kLater}}};
+      {{"bert", kLater, true}, {"llama", kLater, true}}};
   return names;
 }
 
@@ -77,7 +77,7 @@ const EnumNames& enum_names<DataFormat>() {
   static const EnumNames names = {
       {value("text", DataFormat::kText, "UTF-8 text files, one token per byte"),
        value("synthetic", DataFormat::kSynthetic, "random tokens, for measuring and tests")},
-      {{"tokens", kLater}, {"jsonl", kLater}}};
+      {{"tokens", kLater, true}, {"jsonl", kLater, true}}};
   return names;
 }
 
@@ -86,7 +86,7 @@ const EnumNames& enum_names<LossType>() {
   static const EnumNames names = {
       {value("auto", LossType::kAuto, "chosen for the vocabulary"),
        value("full", LossType::kFull, "cross-entropy over whole logits")},
-      {{"chunked", kLater}, {"vocab_parallel", kLater}, {"sampled", kLater}}};
+      {{"chunked", kLater, true}, {"vocab_parallel", kLater, true}, {"sampled", kLater, true}}};
   return names;
 }
 
@@ -119,14 +119,15 @@ const EnumNames& enum_names<Dtype>() {
       {value("fp32", Dtype::kFp32, "32-bit floats throughout"),
        value("bf16", Dtype::kBf16, "autocast to bfloat16"),
        value("fp16", Dtype::kFp16, "autocast to half precision, with gradient scaling")},
-      {{"float32", "is written \"fp32\""},
-       {"bfloat16", "is written \"bf16\""},
-       {"float16", "is written \"fp16\""},
-       {"half", "is written \"fp16\""},
+      {{"float32", "is written \"fp32\"", false},
+       {"bfloat16", "is written \"bf16\"", false},
+       {"float16", "is written \"fp16\"", false},
+       {"half", "is written \"fp16\"", false},
        {"tf32",
         "is no dtype here: write \"fp32\", and \"high\" for "
-        "precision.float32_matmul_precision"},
-       {"fp8", kLater}}};
+        "precision.float32_matmul_precision",
+        false},
+       {"fp8", kLater, true}}};
   return names;
 }
 
@@ -156,13 +157,13 @@ template <>
 const EnumNames& enum_names<ParallelStrategy>() {
   static const EnumNames names = {
       {value("ddp", ParallelStrategy::kDdp, "every rank holds the whole model")},
-      {{"zero1", kLater},
-       {"zero2", kLater},
-       {"fsdp", kLater},
-       {"dp", kUseDdp},
-       {"data_parallel", kUseDdp},
-       {"DataParallel", kUseDdp},
-       {"dataparallel", kUseDdp}}};
+      {{"zero1", kLater, true},
+       {"zero2", kLater, true},
+       {"fsdp", kLater, true},
+       {"dp", kUseDdp, false},
+       {"data_parallel", kUseDdp, false},
+       {"DataParallel", kUseDdp, false},
+       {"dataparallel", kUseDdp, false}}};
   return names;
 }
 

@@ -24,6 +24,7 @@ struct EnumValue {
 struct RefusedValue {
   const char* name;
   const char* why;
+  bool later = false;  // a later version brings it
 };
 
 struct EnumNames {

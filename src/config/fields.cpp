@@ -7,7 +7,7 @@ namespace {
 Table make_run_table() {
   Table t;
   t.doc = "Name and place of the run.";
-  add_field<&RunConfig::name>(t, "name", "Name; the run's folder is <output_dir>/<name>.")
+  add_field<&RunConfig::name>(t, "name", "Name; the run's folder is output_dir/name.")
       .rule(StringRule::kName)
       .aka({"run_name", "experiment"})
       .starter("\"my-run\"");

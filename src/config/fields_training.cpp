@@ -90,7 +90,8 @@ Table make_group_table() {
       .range(0, 1e6);
   add_field<&ParamGroupConfig::learning_rate>(t, "learning_rate",
                                               "In place of optimizer.learning_rate.")
-      .range(0, 1e30);
+      .range(0, 1e30)
+      .aka({"lr"});
   return t;
 }
 

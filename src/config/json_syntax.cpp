@@ -8,45 +8,62 @@
 namespace trainctl {
 namespace {
 
+// The token at which reading failed, and the one before it. Comments and space are none.
 struct Surroundings {
-  char previous = '\0';  // last significant character before the offset; '\0': none
+  size_t token_at = 0;
+  char previous = '\0';  // first character of the one before; '\0': none
   size_t previous_at = 0;
 };
 
-// Scans from the start, so that strings and comments are told from the rest.
-Surroundings surroundings(std::string_view text, size_t offset) {
+bool is_word(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || std::isalnum(byte) != 0 || c == '_' || c == '+' || c == '-' || c == '.';
+}
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+size_t comment_end(std::string_view text, size_t begin) {
+  if (text.substr(begin, 2) == "//")
+    return std::min(text.find_first_of("\n\r", begin), text.size());
+  if (text.substr(begin, 2) != "/*") return begin;
+  const size_t close = text.find("*/", begin + 2);
+  return close == std::string_view::npos ? text.size() : close + 2;
+}
+
+size_t token_end(std::string_view text, size_t begin) {
+  size_t end = begin + 1;
+  if (text[begin] == '"') {
+    while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+    return std::min(end + 1, text.size());
+  }
+  while (is_word(text[begin]) && end < text.size() && is_word(text[end])) ++end;
+  return end;
+}
+
+// Scans from the start, so that strings and comments are told from the rest: the last token that
+// begins before `end`.
+Surroundings surroundings(std::string_view text, size_t end) {
   Surroundings found;
-  const size_t end = std::min(offset, text.size());
-  for (size_t i = 0; i < end; ++i) {
-    const char c = text[i];
-    if (c == '/' && i + 1 < end && (text[i + 1] == '/' || text[i + 1] == '*')) {
-      const bool line = text[i + 1] == '/';
-      i += 2;
-      while (i < end &&
-             (line ? text[i] != '\n' && text[i] != '\r' : text[i] != '/' || text[i - 1] != '*')) {
-        ++i;
-      }
+  bool any = false;
+  for (size_t i = 0; i < end;) {
+    if (const size_t after = comment_end(text, i); is_space(text[i]) || after > i) {
+      i = std::max(after, i + 1);
       continue;
     }
-    if (c == '"') {
-      for (++i; i < end && text[i] != '"'; ++i) {
-        if (text[i] == '\\') ++i;
-      }
-      found = {'"', std::min(i, end - 1)};
-    } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
-      found = {c, i};
+    if (any) {
+      found.previous = text[found.token_at];
+      found.previous_at = found.token_at;
     }
+    found.token_at = i;
+    any = true;
+    i = token_end(text, i);
   }
   return found;
 }
 
 std::string word_at(std::string_view text, size_t offset) {
   size_t end = offset;
-  while (end < text.size() && end - offset < 40 &&
-         (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
-          std::string_view("_+-.").find(text[end]) != std::string_view::npos)) {
-    ++end;
-  }
+  while (end < text.size() && end - offset < 40 && is_word(text[end])) ++end;
   return std::string(text.substr(offset, end - offset));
 }
 
@@ -122,39 +139,48 @@ std::string explain_punctuation(char token, const Surroundings& before, size_t& 
 
 std::string explain_syntax_error(std::string_view text, size_t& offset, const std::string& reason,
                                  const std::vector<int64_t>& open_lines) {
-  if (contains(reason, "number overflow")) {
-    return word_at(text, offset) + " is beyond what a 64-bit floating-point number holds";
+  if (contains(reason, "invalid comment")) {
+    const size_t open = text.rfind("/", offset - 1);
+    const size_t block = text.rfind("/*", offset - 1);
+    const bool unclosed = block != std::string_view::npos;
+    offset = unclosed ? block : open;
+    return unclosed ? "a comment /* … is not closed by */"
+                    : "a lone '/'; comments begin with // or stand in /* */";
   }
-  if (contains(reason, "invalid comment")) return "a comment /* … is not closed by */";
+  if (contains(reason, "unexpected end of input")) {
+    offset = text.size();
+    return explain_end(open_lines);
+  }
+  // A number is known to be over only by the character after it.
+  const bool read_past = contains(reason, "number") && offset > 0 && !is_word(text[offset - 1]);
+  const Surroundings here = surroundings(text, offset - (read_past ? 1 : 0));
+  offset = here.token_at;
+  const std::string word = word_at(text, offset);
+  if (contains(reason, "number overflow")) {
+    return word + " is beyond what a 64-bit floating-point number holds";
+  }
   if (contains(reason, "invalid string")) {
     const std::string words = explain_string(reason);
     if (!words.empty()) return words;
   }
-  const Surroundings before = surroundings(text, offset);
-  if (contains(reason, "expected end of input")) {
+  if (contains(reason, "; expected end of input")) {
     return "there is more text after the end of the config; one JSON object is expected";
   }
-  if (offset >= text.size() || contains(reason, "unexpected end of input")) {
-    return explain_end(open_lines);
-  }
   const char token = text[offset];
-  std::string words = explain_punctuation(token, before, offset);
+  std::string words = explain_punctuation(token, here, offset);
   if (!words.empty()) return words;
-
-  const std::string word = word_at(text, offset);
-  const bool after_value = before.previous == '"' || before.previous == '}' ||
-                           before.previous == ']' ||
-                           std::isalnum(static_cast<unsigned char>(before.previous)) != 0;
   if (contains(reason, "object separator")) return "':' is missing after a key";
-  if (contains(reason, "while parsing object key") || before.previous == '{') {
+  const size_t digit = word.starts_with("-") ? 1 : 0;
+  if (word.size() > digit + 1 && word[digit] == '0' &&
+      std::isdigit(static_cast<unsigned char>(word[digit + 1])) != 0) {
+    return word + ": a number must not begin with a zero that other digits follow";
+  }
+  if (contains(reason, "object key") || here.previous == '{') {
     if (word.empty()) return "a key in double quotes is expected here";
     return "a key needs double quotes: write \"" + word + "\"";
   }
-  if (after_value && before.previous != ':') {
-    if (before.previous == '0' && before.previous_at + 1 == offset &&
-        std::isalnum(static_cast<unsigned char>(token)) != 0) {
-      return "a number must not begin with a zero that other digits follow";
-    }
+  if (here.previous == '"' || here.previous == '}' || here.previous == ']' ||
+      is_word(here.previous)) {
     return "a comma is missing before this";
   }
   words = explain_word(word);

@@ -116,11 +116,11 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string& last_token,
+  bool parse_error(std::size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
     std::vector<int64_t> open_lines;
     for (const Level& level : levels_) open_lines.push_back(level.node.line);
-    size_t offset = *consumed_ - std::min(*consumed_, last_token.size());
+    size_t offset = *consumed_;
     const std::string words = explain_syntax_error(text_, offset, error.what(), open_lines);
     fail(offset, words);
     return false;

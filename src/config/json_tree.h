@@ -55,8 +55,9 @@ JsonResult parse_json(std::string_view text);
 // How a value is named in messages: "a string", "the number 2.5", "true".
 std::string describe(const JsonNode& node);
 
-// What is wrong at `offset` in plain words; `reason` is the parser's own account, `open_lines` the
-// lines on which the objects and arrays still open began. May move `offset` to the culprit.
+// What is wrong, in plain words; `reason` is the parser's own account, `open_lines` the lines on
+// which the objects and arrays still open began. `offset` is how far the parser had read, and
+// becomes where the culprit stands.
 std::string explain_syntax_error(std::string_view text, size_t& offset, const std::string& reason,
                                  const std::vector<int64_t>& open_lines);
 

@@ -140,7 +140,8 @@ std::string read_enum(const Field& field, const JsonNode& node, const EnumSlot& 
   }
   for (const RefusedValue& value : slot.names->refused) {
     if (node.text == value.name) {
-      return "\"" + node.text + "\" " + value.why + "; it offers " + join(names, ", ");
+      return "\"" + node.text + "\" " + value.why +
+             (value.later ? "; this one has " + join(names, ", ") : "");
     }
   }
   return choose(node.text, names);

@@ -45,7 +45,9 @@ std::string number_text(double number) {
     return std::to_string(static_cast<int64_t>(number));
   }
   char digits[64];
-  return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
+  const bool plain = std::fabs(number) >= 1e-4 && std::fabs(number) < 1e16;
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  return {digits, std::to_chars(digits, digits + sizeof digits, number, format).ptr};
 }
 
 std::string expectation(const Field& field) {
