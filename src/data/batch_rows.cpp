@@ -44,6 +44,8 @@ std::vector<MicroBatch> to_micro_batches(const HostRows& rows, int64_t micro_bat
                                          Device& device) {
   const at::Tensor tokens_bt = device.to_device(rows.tokens_bt);
   const at::Tensor targets = device.to_device(rows.targets);
+  // A view costs a small model's step a measurable part; most steps are one micro-batch.
+  if (tokens_bt.size(0) <= micro_batch_size) return {{tokens_bt, targets}};
   std::vector<MicroBatch> micro_batches;
   for (int64_t begin = 0; begin < tokens_bt.size(0); begin += micro_batch_size) {
     const int64_t count = std::min(micro_batch_size, tokens_bt.size(0) - begin);

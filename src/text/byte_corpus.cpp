@@ -59,7 +59,8 @@ void append_raw(std::vector<uint8_t>& bytes, const fs::path& path, const std::st
     if (got < 0) fail_read(key, path, errno);
     if (got == 0) break;
     end += static_cast<size_t>(got);
-    room = std::max<size_t>(room - static_cast<size_t>(got), 4096);
+    room -= static_cast<size_t>(got);
+    if (room == 0) room = size_t{1} << 20;  // it grew
   }
   bytes.resize(end);
 }
