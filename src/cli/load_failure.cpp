@@ -33,7 +33,8 @@ constexpr Provider kProviders[] = {
     {"libtrainctl_engine.so", "trainctl itself"},
 };
 
-std::string provider_of(const std::string& object) {
+std::string provider_of(const std::string& path) {
+  const std::string object = path.substr(path.rfind('/') + 1);
   for (const Provider& provider : kProviders) {
     if (object.starts_with(provider.object_prefix)) return provider.brought_by;
   }

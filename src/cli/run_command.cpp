@@ -1,15 +1,13 @@
 // trainctl run CONFIG
-#include <csignal>
 #include <cstdlib>
-#include <map>
 
 #include "cli/command.h"
 #include "cli/dry_run.h"
 #include "cli/engine_host.h"
 #include "cli/parse.h"
+#include "cli/terminal.h"
 #include "cli/world_environment.h"
 #include "trainctl/base/error.h"
-#include "trainctl/base/log.h"
 #include "trainctl/base/stop.h"
 #include "trainctl/config/load.h"
 
@@ -63,10 +61,8 @@ int run_command(const Arguments& words) {
   refuse_many_processes();
   prepare_environment(loaded.config);
   install_stop_handlers();
-  // When the reader of our output goes away, training goes on.
-  std::signal(SIGPIPE, SIG_IGN);
-  const int code = call_engine(make_request(loaded, arguments));
-  return code;
+  terminal().tolerate_write_errors();  // failing to log never stops training
+  return call_engine(make_request(loaded, arguments));
 }
 
 }  // namespace trainctl

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -51,7 +52,12 @@ bool Terminal::flush() {
   progress_.clear();
   if (std::fflush(stdout) != 0 && write_error_ == 0) write_error_ = errno;
   errno = write_error_;
-  return write_error_ == 0;
+  return tolerant_ || write_error_ == 0;
+}
+
+void Terminal::tolerate_write_errors() {
+  std::signal(SIGPIPE, SIG_IGN);
+  tolerant_ = true;
 }
 
 void Terminal::clear_progress() {

@@ -15,6 +15,8 @@ class Terminal {
   void print(const std::string& text);     // to stdout, as it is
   void progress(const std::string& line);  // redrawn in place; only on a terminal; "" clears it
   bool flush();                            // false when stdout could not be written, errno says why
+  // For a run: output that nobody reads any more is dropped, and no failure.
+  void tolerate_write_errors();
   bool is_terminal() const { return is_terminal_; }
   int width() const;  // columns, at least 20
 
@@ -34,6 +36,7 @@ class Terminal {
   std::mutex mutex_;
   std::string progress_;
   bool is_terminal_ = false;
+  bool tolerant_ = false;
   int write_error_ = 0;
 };
 

@@ -1,0 +1,53 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/engine_host.h"
+
+namespace trainctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const char* const kNotFound = ": cannot open shared object file: No such file or directory";
+
+TEST(ExplainLoadFailure, NamesTheMissingObjectAndWhatBringsIt) {
+  EXPECT_THAT(
+      explain_load_failure("/x/libtrainctl_engine.so", std::string("libcudart.so.13") + kNotFound),
+      AllOf(HasSubstr("cannot load /x/libtrainctl_engine.so: libcudart.so.13 is missing"),
+            HasSubstr("nvidia-cuda-runtime"), HasSubstr("LD_LIBRARY_PATH")));
+  EXPECT_THAT(explain_load_failure("e", std::string("libcupti.so.13") + kNotFound),
+              HasSubstr("nvidia-cuda-cupti"));
+  EXPECT_THAT(explain_load_failure("e", std::string("libtorch_cpu.so") + kNotFound),
+              HasSubstr("torch==2.11.0"));
+  EXPECT_THAT(explain_load_failure("e", std::string("libc10.so") + kNotFound),
+              HasSubstr("torch==2.11.0"));
+  EXPECT_THAT(explain_load_failure("e", std::string("libsomething.so.1") + kNotFound),
+              HasSubstr("libsomething.so.1 is missing"));
+}
+
+TEST(ExplainLoadFailure, TellsPermissionsFromAbsence) {
+  EXPECT_THAT(
+      explain_load_failure("e", "/x/libc10.so: cannot open shared object file: Permission denied"),
+      HasSubstr("cannot be opened: Permission denied"));
+}
+
+TEST(ExplainLoadFailure, NamesWhatIsTooOld) {
+  EXPECT_THAT(
+      explain_load_failure("e", "/lib/libc.so.6: version `GLIBC_2.38' not found (required by e)"),
+      AllOf(HasSubstr("the C library of this system is too old"), HasSubstr("GLIBC_2.38")));
+  EXPECT_THAT(explain_load_failure(
+                  "e", "/lib/libstdc++.so.6: version `GLIBCXX_3.4.31' not found (required by e)"),
+              AllOf(HasSubstr("libstdc++ of this system is too old"), HasSubstr("GLIBCXX_3.4.31")));
+}
+
+TEST(ExplainLoadFailure, ForeignLibTorchAndDamagedFiles) {
+  EXPECT_THAT(explain_load_failure("e", "e: undefined symbol: _ZN2at4_ops3add4callE"),
+              AllOf(HasSubstr("2.11.0 is needed"), HasSubstr("_ZN2at4_ops3add4callE")));
+  EXPECT_THAT(explain_load_failure("e", "e: file too short"), HasSubstr("damaged"));
+  EXPECT_THAT(explain_load_failure("e", "e: cannot allocate memory in static TLS block"),
+              HasSubstr("GLIBC_TUNABLES"));
+}
+
+}  // namespace
+}  // namespace trainctl
