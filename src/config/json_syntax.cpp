@@ -140,7 +140,7 @@ std::string explain_punctuation(char token, const Surroundings& before, size_t& 
 std::string explain_syntax_error(std::string_view text, size_t& offset, const std::string& reason,
                                  const std::vector<int64_t>& open_lines) {
   if (contains(reason, "invalid comment")) {
-    const size_t open = text.rfind("/", offset - 1);
+    const size_t open = text.rfind('/', offset - 1);
     const size_t block = text.rfind("/*", offset - 1);
     const bool unclosed = block != std::string_view::npos;
     offset = unclosed ? block : open;
@@ -160,7 +160,7 @@ std::string explain_syntax_error(std::string_view text, size_t& offset, const st
     return word + " is beyond what a 64-bit floating-point number holds";
   }
   if (contains(reason, "invalid string")) {
-    const std::string words = explain_string(reason);
+    std::string words = explain_string(reason);
     if (!words.empty()) return words;
   }
   if (contains(reason, "; expected end of input")) {

@@ -124,7 +124,7 @@ std::string suggest_key(const std::string& section_path, const Table& table,
   if (!other_name.empty()) return did_you_mean(join(other_name, " or "));
   for (const Candidate& c : all) {
     if (c.path.find("[]") == std::string::npos && !c.field->is_section())
-      names.push_back(c.field->key);
+      names.emplace_back(c.field->key);
   }
   if (const auto near = nearest(key, names)) {
     for (const Candidate& c : all) {

@@ -62,7 +62,7 @@ class Canvas {
   std::string row(int y) const {
     std::string out;
     for (int x = 0; x < width_; ++x) {
-      const size_t i = static_cast<size_t>(y * width_ + x);
+      const size_t i = index(y, x);
       if (points_[i]) {
         out += unicode_ ? "●" : "o";
       } else if (dots_[i] == 0) {
@@ -79,9 +79,10 @@ class Canvas {
   }
 
  private:
-  size_t cell(int x, int y) const {
-    return static_cast<size_t>(y / shape_.rows * width_ + x / shape_.columns);
+  size_t index(int row, int column) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(width_) + static_cast<size_t>(column);
   }
+  size_t cell(int x, int y) const { return index(y / shape_.rows, x / shape_.columns); }
 
   CellShape shape_;
   int width_, height_;

@@ -37,7 +37,7 @@ std::string speed_text(double tokens_per_second) {
 }
 
 std::string steps_text(int64_t step, int64_t total) {
-  const std::string number = std::to_string(step);
+  std::string number = std::to_string(step);
   if (total <= 0) {
     return number;
   }
