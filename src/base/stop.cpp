@@ -1,6 +1,5 @@
 #include "trainctl/base/stop.h"
 
-
 #include <csignal>
 #include <initializer_list>
 
@@ -27,6 +26,9 @@ void install_stop_handlers() {
   action.sa_flags = SA_RESTART;  // a stop request must not break reads and writes in flight
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  // A file size limit must be an error of the write that meets it (EFBIG), not the end of the
+  // process.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 int stop_signal() { return requested; }

@@ -8,6 +8,15 @@
 namespace trainctl {
 namespace {
 
+// Strictly: the JSON library would turn -1 or 1.5 into some other number.
+uint64_t count_at(const nlohmann::json& object, const char* key) {
+  const nlohmann::json& value = object.at(key);
+  if (!value.is_number_unsigned()) {
+    throw std::invalid_argument(std::string(key) + " is not a whole number from 0 on");
+  }
+  return value.get<uint64_t>();
+}
+
 uint64_t parse_hex(const std::string& text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
@@ -18,21 +27,21 @@ uint64_t parse_hex(const std::string& text) {
 }
 
 Manifest read_manifest(const nlohmann::json& root) {
-  const int64_t format = root.at("format_version").get<int64_t>();
+  const auto format = static_cast<int64_t>(count_at(root, "format_version"));
   if (format != kCheckpointFormat) {
     throw std::invalid_argument(
         "format_version " + std::to_string(format) + " is not the one this trainctl reads (" +
         std::to_string(kCheckpointFormat) + "); use the trainctl that wrote it");
   }
   Manifest manifest;
-  manifest.step = root.at("step").get<int64_t>();
+  manifest.step = static_cast<int64_t>(count_at(root, "step"));
   for (const nlohmann::json& entry : root.at("files")) {
     const auto name = entry.at("file").get<std::string>();
     // Names are joined to the folder's path: nothing may lead out of it.
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
       throw std::invalid_argument("'" + name + "' is not the name of a file in this folder");
     }
-    manifest.files[name] = {entry.at("bytes").get<uint64_t>(),
+    manifest.files[name] = {count_at(entry, "bytes"),
                             parse_hex(entry.at("xxh3").get<std::string>())};
   }
   return manifest;

@@ -1,0 +1,69 @@
+// safetensors_tool dump FILE            one line of JSON per tensor: name, dtype, shape, bytes in
+// hex; then metadata safetensors_tool rewrite FROM TO      reads every tensor and writes them to
+// another file safetensors_tool check FILE           reads the header only For the interchange
+// tests with the Python library (tests/reference/safetensors_test.py).
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "trainctl/checkpoint/safetensors.h"
+
+namespace {
+
+std::string hex_of(const at::Tensor& tensor) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  const auto* bytes = static_cast<const unsigned char*>(tensor.const_data_ptr());
+  std::string out;
+  for (size_t i = 0; i < tensor.nbytes(); ++i) {
+    out += kDigits[bytes[i] >> 4];
+    out += kDigits[bytes[i] & 15];
+  }
+  return out;
+}
+
+void dump(const trainctl::SafetensorsFile& file) {
+  nlohmann::json out;
+  out["metadata"] = file.metadata();
+  for (const std::string& name : file.names()) {
+    const at::Tensor tensor = file.tensor(name);
+    out["tensors"][name] = {{"dtype", at::toString(tensor.scalar_type())},
+                            {"shape", tensor.sizes().vec()},
+                            {"bytes", hex_of(tensor)}};
+  }
+  std::puts(out.dump().c_str());
+}
+
+int run(int argc, char** argv) {
+  const std::string command = argc > 2 ? argv[1] : "";
+  if (command == "check") {
+    const trainctl::SafetensorsFile file(argv[2]);
+    std::printf("%zu tensors\n", file.names().size());
+    return 0;
+  }
+  if (command == "dump") {
+    dump(trainctl::SafetensorsFile(argv[2]));
+    return 0;
+  }
+  if (command == "rewrite" && argc == 4) {
+    const trainctl::SafetensorsFile file(argv[2]);
+    std::vector<trainctl::TensorEntry> entries;
+    for (const std::string& name : file.names()) {
+      entries.push_back({name, file.tensor(name)});
+    }
+    trainctl::write_safetensors(argv[3], entries, file.metadata());
+    return 0;
+  }
+  std::fputs("safetensors_tool dump|check FILE, rewrite FROM TO\n", stderr);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const trainctl::UserError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}
