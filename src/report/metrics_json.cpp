@@ -32,7 +32,8 @@ std::string step_to_json(const StepRecord& record) {
   put_number(line, "time", record.time);
   put_number(line, "epoch", record.epoch);
   line["memory_bytes"] = record.memory_bytes;
-  if (record.memory_reserved_bytes > 0) line["memory_reserved_bytes"] = record.memory_reserved_bytes;
+  if (record.memory_reserved_bytes > 0)
+    line["memory_reserved_bytes"] = record.memory_reserved_bytes;
   line["memory_peak_bytes"] = record.memory_peak_bytes;
   if (record.loss_scale) {
     put_number(line, "loss_scale", *record.loss_scale);
