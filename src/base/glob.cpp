@@ -38,8 +38,8 @@ void descend(const fs::path& folder, const std::vector<std::string>& parts, size
   const std::string& part = parts[next];
   if (part == "**") {
     if (next + 1 == parts.size()) {
-      static const std::vector<std::string> kAnyFile = {"*"};
-      match_any_depth(folder, kAnyFile, 0, found);
+      static const std::vector<std::string> any_file = {"*"};
+      match_any_depth(folder, any_file, 0, found);
     } else {
       match_any_depth(folder, parts, next + 1, found);
     }

@@ -1,5 +1,6 @@
 // The C border between the executable and libtrainctl_engine.so. Nothing but C types crosses it.
 #pragma once
+// NOLINTBEGIN(modernize-*): this header is C
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,7 @@ typedef const char* (*TrainctlEngineBuildId)(void);
 
 #define TRAINCTL_ENGINE_CALL_SYMBOL "trainctl_engine_call"
 #define TRAINCTL_ENGINE_BUILD_ID_SYMBOL "trainctl_engine_build_id"
+// NOLINTEND(modernize-*)
 
 #ifdef __cplusplus
 }
