@@ -5,7 +5,6 @@
 #include <torch/headeronly/version.h>
 
 #include <mutex>
-#include <sstream>
 
 #include "trainctl/base/host.h"
 #include "trainctl/base/strings.h"
