@@ -42,16 +42,16 @@ class Device {
 // attention back ends, thread counts. Returns header lines that say what is in force. Call it after
 // make_device and before the first tensor operation: once threads run, their pools keep their size.
 //
-// float32_matmul_precision "high" and "medium" concern fp32 products only. On CUDA both allow TF32. On
-// CPU "medium" lets oneDNN compute them in bf16, and "high" in TF32, where the processor can.
+// float32_matmul_precision "high" and "medium" concern fp32 products only. On CUDA both allow TF32.
+// On CPU "medium" lets oneDNN compute them in bf16, and "high" in TF32, where the processor can.
 std::vector<std::pair<std::string, std::string>> apply_backend(const Config& config,
                                                                const at::Device& device);
 
 // "auto" takes CUDA where a GPU is usable, else CPU with cause and cure in `why_not_cuda` (may be
-// null; empty when CUDA was taken or not asked for). "cuda" without one throws environment_error with
-// the same two. "cuda" is the GPU of LOCAL_RANK (0 when unset). Loads no CUDA library unless a GPU is
-// wanted and there is a sign of one; it must come before anything else asks ATen about CUDA, which
-// keeps the answer.
+// null; empty when CUDA was taken or not asked for). "cuda" without one throws environment_error
+// with the same two. "cuda" is the GPU of LOCAL_RANK (0 when unset). Loads no CUDA library unless a
+// GPU is wanted and there is a sign of one; it must come before anything else asks ATen about CUDA,
+// which keeps the answer.
 std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda);
 
 at::ScalarType scalar_type(Dtype dtype);
