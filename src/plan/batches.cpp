@@ -69,4 +69,21 @@ BatchPlan plan_batches(const TrainingConfig& training, int64_t seq_len, const Wo
   return plan;
 }
 
+std::string varying_shapes(const Config& config, const DataExtent& extent, const BatchPlan& batch) {
+  if (!config.backend.cudnn_benchmark) return "";
+  const int64_t full = extent.sequences_per_epoch - (extent.short_window_tokens > 0 ? 1 : 0);
+  std::string shapes;
+  if (full % batch.global_batch_size != 0) {
+    shapes =
+        "one step an epoch has " + std::to_string(full % batch.global_batch_size) + " sequences";
+  }
+  if (extent.short_window_tokens > 0) {
+    if (!shapes.empty()) shapes += " and ";
+    shapes += "one a window of " + std::to_string(extent.short_window_tokens) + " tokens";
+  }
+  if (shapes.empty()) return "";
+  return "backend.cudnn_benchmark is on, but input shapes vary: " + shapes +
+         ". Each new shape is timed anew; set backend.cudnn_benchmark to false if steps are short";
+}
+
 }  // namespace trainctl

@@ -24,7 +24,12 @@ TrainingSession::TrainingSession(const Config& config, const RunOptions& options
       validation_clock_(config.validation.interval),
       checkpoint_clock_(config.checkpoint.interval) {
   backend_lines_ = apply_backend(config, device_->torch_device());
-  plan_ = make_plan(config, extent_of(*datasets_.train), WorldShape{});
+  const DataExtent extent = extent_of(*datasets_.train);
+  plan_ = make_plan(config, extent, WorldShape{});
+  if (const std::string warning = varying_shapes(config, extent, plan_.batch);
+      !warning.empty() && device_->torch_device().is_cuda()) {
+    log_warning(warning);
+  }
   for (const std::string& warning : plan_.warnings) log_warning(warning);
   directory_ = std::make_unique<RunDirectory>(config.run.output_dir, config.run.name,
                                               options.resume == "never");

@@ -50,6 +50,10 @@ RunPlan make_plan(const Config& config, const DataExtent& extent, const WorldSha
 // Steps of one epoch: full batches, the batch of full windows left over, and the shorter window.
 int64_t steps_per_epoch(const DataExtent& extent, int64_t global_batch_size);
 
+// Why backend.cudnn_benchmark costs time in this run: it tries the kernels anew for every input
+// shape, and an epoch that does not divide into equal batches has several. Empty when it does not.
+std::string varying_shapes(const Config& config, const DataExtent& extent, const BatchPlan& batch);
+
 // Trainable parameters, a tied embedding counted once.
 int64_t count_parameters(const ModelConfig& model);
 

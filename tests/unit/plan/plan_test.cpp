@@ -231,5 +231,18 @@ TEST(CountParameters, MatchesTheReferenceEncoder) {
   EXPECT_EQ(count_parameters(model), 30522 * 256 + 512 * 256 + 4 * 789760 + 257 * 3);
 }
 
+TEST(VaryingShapes, NamesTheStepsThatDifferOnlyWhenBenchmarkIsOn) {
+  Config config;
+  config.backend.cudnn_benchmark = true;
+  BatchPlan batch;
+  batch.global_batch_size = 4;
+  EXPECT_EQ(varying_shapes(config, {8, 64, 0}, batch), "");
+  EXPECT_THAT(varying_shapes(config, {10, 80, 0}, batch), testing::HasSubstr("has 2 sequences."));
+  EXPECT_THAT(varying_shapes(config, {9, 70, 6}, batch),
+              testing::HasSubstr(": one a window of 6 tokens"));
+  config.backend.cudnn_benchmark = false;
+  EXPECT_EQ(varying_shapes(config, {10, 80, 6}, batch), "");
+}
+
 }  // namespace
 }  // namespace trainctl
