@@ -23,26 +23,29 @@ function(trainctl_target_settings target)
   endif()
 endfunction()
 
+# trainctl_precompiled(TARGET NAME LIBRARIES … HEADERS …): the target uses the precompiled header NAME,
+# made at its first use.
+function(trainctl_precompiled target name)
+  cmake_parse_arguments(arg "" "" "LIBRARIES;HEADERS" ${ARGN})
+  set(pch trainctl_${name}_pch)
+  if(NOT TARGET ${pch})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${pch}.cpp CONTENT "")
+    add_library(${pch} OBJECT ${PROJECT_BINARY_DIR}/${pch}.cpp)
+    trainctl_target_settings(${pch})
+    target_link_libraries(${pch} PUBLIC ${arg_LIBRARIES})
+    target_precompile_headers(${pch} PRIVATE ${arg_HEADERS})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${pch})
+endfunction()
+
+set(plain_headers <nlohmann/json.hpp> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)
+
 function(trainctl_torch_settings target)
   target_link_libraries(${target} PUBLIC trainctl::torch)
-  set_target_properties(${target} PROPERTIES JOB_POOL_COMPILE torch)
-  if(NOT TARGET trainctl_torch_pch)
-    # One precompiled header serves every torch layer.
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/torch_pch.cpp CONTENT "")
-    add_library(trainctl_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
-    trainctl_target_settings(trainctl_torch_pch)
-    target_link_libraries(trainctl_torch_pch PUBLIC trainctl::torch)
-    target_precompile_headers(trainctl_torch_pch PRIVATE
-      <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <torch/csrc/autograd/autograd.h>
-      <string> <vector> <memory> <map> <unordered_map> <functional> <optional>)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM trainctl_torch_pch)
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL "EXECUTABLE")
-    # The precompiled header is made with -fPIC; with an executable's -fPIE GCC would pass over it.
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
-  endif()
+  set_target_properties(${target} PROPERTIES JOB_POOL_COMPILE torch TRAINCTL_TORCH ON)
+  trainctl_precompiled(${target} torch LIBRARIES trainctl::torch HEADERS
+    <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <torch/csrc/autograd/autograd.h>
+    <string> <vector> <memory> <map> <unordered_map> <functional> <optional>)
 endfunction()
 
 function(trainctl_layer name)
@@ -54,6 +57,8 @@ function(trainctl_layer name)
   if(arg_TORCH)
     trainctl_torch_settings(trainctl_${name})
     set_target_properties(trainctl_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  else()
+    trainctl_precompiled(trainctl_${name} plain LIBRARIES nlohmann_json::nlohmann_json HEADERS ${plain_headers})
   endif()
 endfunction()
 
