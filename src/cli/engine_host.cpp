@@ -33,7 +33,7 @@ fs::path find_engine() {
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<std::string> tried;
   for (const char* folder : {".", "../lib/trainctl", "../lib"}) {
-    const fs::path path = (here / folder / kLibrary).lexically_normal();
+    fs::path path = (here / folder / kLibrary).lexically_normal();
     if (fs::exists(path, error)) return path;
     tried.push_back(path.string());
   }

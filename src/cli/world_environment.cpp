@@ -31,10 +31,12 @@ void refuse_many_processes() {
     const std::string name = variable.name;
     if (name == "SLURM_NTASKS" && std::getenv("SLURM_STEP_NUM_TASKS") != nullptr) continue;
     if (std::string(value) == "1") continue;
-    throw usage_error(name + " is " + value + " (set by " + variable.set_by +
-                      "): training with several processes is not in this version; start one, or "
-                      "unset " +
-                      name + " for a single run");
+    std::string message = name;
+    message.append(" is ").append(value).append(" (set by ").append(variable.set_by);
+    message += "): training with several processes is not in this version; start one, or unset ";
+    message += name;
+    message += " for a single run";
+    throw usage_error(message);
   }
 }
 

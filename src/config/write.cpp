@@ -27,7 +27,8 @@ void add_lines(const nlohmann::ordered_json& object, const std::string& path, in
   size_t left = object.size();
   for (const auto& [key, value] : object.items()) {
     const std::string key_path = path.empty() ? key : path + "." + key;
-    const std::string head = std::string(static_cast<size_t>(depth) * 2, ' ') + "\"" + key + "\": ";
+    std::string head(static_cast<size_t>(depth) * 2, ' ');
+    head.append("\"").append(key).append("\": ");
     const char* comma = --left > 0 ? "," : "";
     if (value.is_object()) {
       lines->push_back({head + "{", ""});
