@@ -20,8 +20,8 @@ struct StepRecord {
   double tokens_per_second = 0;
   double time = 0;  // seconds of training so far, over all resumes
   std::optional<double> loss_scale;
-  bool skipped = false;       // non-finite gradients: no update
-  uint64_t memory_bytes = 0;  // device memory in use; resident set on CPU
+  bool skipped = false;                // non-finite gradients: no update
+  uint64_t memory_bytes = 0;           // device memory in use; resident set on CPU
   uint64_t memory_reserved_bytes = 0;  // by the device's caching allocator; 0 on CPU
   uint64_t memory_peak_bytes = 0;
   double eta_seconds = -1;  // < 0: unknown
