@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/allocator.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/version.h"
@@ -95,6 +96,7 @@ extern "C" __attribute__((visibility("default"))) const char* trainctl_engine_bu
 extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
     const char* request, const TrainctlHost* host) {
   using namespace trainctl;
+  install_cpu_allocator();
   set_log_sink([host](LogLevel level, const std::string& text) {
     host->log(host->user, static_cast<int>(level), text.c_str());
   });

@@ -32,7 +32,7 @@ void check_shape(const ModelConfig& config) {
 
 }  // namespace
 
-std::unique_ptr<Model> make_model(const ModelConfig& config, const BackendConfig& /*backend*/,
+std::unique_ptr<Model> make_model(const ModelConfig& config, const BackendConfig& backend,
                                   uint64_t seed, at::Device device) {
   check_shape(config);
   for (const ModelRow& row : kModels) {
@@ -42,6 +42,8 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const BackendConfig
     parts.stack.norm_order = config.norm_order;
     parts.stack.activation = config.activation;
     parts.stack.norm_eps = config.norm_eps;
+    // A back end asked for by name is the one that runs.
+    parts.stack.fused = backend.attention == AttentionBackend::kAuto;
     parts.max_seq_len = config.max_seq_len;
     return std::make_unique<Transformer>(std::move(parts));
   }

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "model/ops/embed.h"
+#include "model/ops/head_loss.h"
 #include "model/plain_ops.h"
 #include "trainctl/base/error.h"
 
@@ -19,6 +21,15 @@ Transformer::Transformer(TransformerParts parts)
   evaluation_stack_.activation_dropout = 0;
 }
 
+at::Tensor Transformer::embed(const at::Tensor& tokens_bt) const {
+  if (!parts_.stack.fused || !ops::serves_embed(parts_.token_table)) {
+    return plain::embed(tokens_bt, parts_.token_table, parts_.position_table);
+  }
+  // A tied head's gradient is dense anyhow, and takes up the few rows of this one.
+  const bool tied = parts_.head.weight.is_same(parts_.token_table);
+  return ops::embed(tokens_bt, parts_.token_table, parts_.position_table, tied);
+}
+
 at::Tensor Transformer::features(const at::Tensor& tokens_bt) const {
   const int64_t time = tokens_bt.size(1);
   if (time > parts_.max_seq_len) {
@@ -26,7 +37,7 @@ at::Tensor Transformer::features(const at::Tensor& tokens_bt) const {
                       " tokens is longer than the model's " + std::to_string(parts_.max_seq_len) +
                       " positions: shorten it (data.seq_len) or raise model.max_seq_len");
   }
-  at::Tensor x_btd = plain::embed(tokens_bt, parts_.token_table, parts_.position_table);
+  at::Tensor x_btd = embed(tokens_bt);
   if (training_) x_btd = plain::dropout(x_btd, parts_.embedding_dropout);
   x_btd =
       transformer_stack(x_btd, parts_.blocks, parts_.final_norm,
@@ -48,7 +59,11 @@ at::Tensor Transformer::logits(const at::Tensor& tokens_bt) {
 
 at::Tensor Transformer::loss_sum(const at::Tensor& tokens_bt, const at::Tensor& targets,
                                  double label_smoothing) {
-  return plain::head_cross_entropy_sum(features(tokens_bt), parts_.head, targets, label_smoothing);
+  const at::Tensor x = features(tokens_bt);
+  if (parts_.stack.fused && ops::serves_head(x, parts_.head)) {
+    return ops::head_cross_entropy_sum(x, parts_.head, targets, label_smoothing);
+  }
+  return plain::head_cross_entropy_sum(x, parts_.head, targets, label_smoothing);
 }
 
 }  // namespace trainctl

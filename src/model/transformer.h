@@ -39,6 +39,7 @@ class Transformer final : public Model {
   void set_training(bool training) override { training_ = training; }
 
  private:
+  at::Tensor embed(const at::Tensor& tokens_bt) const;
   at::Tensor features(const at::Tensor& tokens_bt) const;  // what the head reads
 
   TransformerParts parts_;

@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include "model/ops/block.h"
 #include "model/plain_ops.h"
 
 namespace trainctl {
@@ -53,11 +54,21 @@ at::Tensor pre_norm_stack(at::Tensor x_btd, const std::vector<BlockWeights>& blo
   return normed_btd;
 }
 
+at::Tensor fused_stack(at::Tensor x_btd, const std::vector<BlockWeights>& blocks,
+                       const NormWeights& final_norm, const StackOptions& options) {
+  for (const BlockWeights& block : blocks) x_btd = ops::block(x_btd, block, options);
+  const bool ends_with_norm = options.norm_order == NormOrder::kPre && final_norm.weight.defined();
+  return ends_with_norm ? plain::layer_norm(x_btd, final_norm, options.norm_eps) : x_btd;
+}
+
 }  // namespace
 
 at::Tensor transformer_stack(const at::Tensor& x_btd, const std::vector<BlockWeights>& blocks,
                              const NormWeights& final_norm, const StackOptions& options,
                              const RotaryAngles& angles) {
+  if (options.fused && ops::serves_block(x_btd, blocks.front(), options, angles.defined())) {
+    return fused_stack(x_btd, blocks, final_norm, options);
+  }
   if (options.norm_order == NormOrder::kPre) {
     return pre_norm_stack(x_btd, blocks, final_norm, options, angles);
   }

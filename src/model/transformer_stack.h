@@ -17,6 +17,7 @@ struct StackOptions {
   Activation activation = Activation::kGelu;
   double norm_eps = 1e-5;
   bool causal = true;
+  bool fused = true;  // take the fused operations (model/ops) where they serve
   // Rates; zero outside training.
   double attention_dropout = 0, residual_dropout = 0, activation_dropout = 0;
 };
