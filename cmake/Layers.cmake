@@ -37,6 +37,12 @@ function(trainctl_precompiled target name)
     target_precompile_headers(${pch} PRIVATE ${arg_HEADERS})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${pch})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    # The precompiled header is made with -fPIC; with an executable's -fPIE GCC would pass over it.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
 endfunction()
 
 set(plain_headers <nlohmann/json.hpp> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)

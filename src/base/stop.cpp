@@ -1,5 +1,8 @@
 #include "trainctl/base/stop.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <csignal>
 #include <initializer_list>
 
@@ -20,15 +23,26 @@ void on_signal(int signal) {
 
 }  // namespace
 
+void prepare_process() {
+  for (const int descriptor : {0, 1, 2}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF)
+      ::open("/dev/null", O_RDWR);  // the lowest free number
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 void install_stop_handlers() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // a stop request must not break reads and writes in flight
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
-  // A file size limit must be an error of the write that meets it (EFBIG), not the end of the
-  // process.
-  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
+    // What nohup set to be ignored stays so.
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 int stop_signal() { return requested; }

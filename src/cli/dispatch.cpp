@@ -8,9 +8,12 @@
 #include "cli/exit_codes.h"
 #include "cli/terminal.h"
 #include "trainctl/base/error.h"
+#include "trainctl/base/files.h"
 #include "trainctl/base/log.h"
+#include "trainctl/base/stop.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/base/version.h"
+#include "trainctl/text/utf8.h"
 
 namespace trainctl {
 namespace {
@@ -63,6 +66,16 @@ int unknown_command(const std::string& word) {
                     (near ? "; did you mean '" + *near + "'?" : "; trainctl --help lists them"));
 }
 
+// Arguments travel on as JSON, which is UTF-8.
+void require_utf8(const Arguments& words) {
+  for (const std::string& word : words) {
+    if (find_invalid_utf8(word)) {
+      throw usage_error("argument '" + replace_invalid_utf8(word) +
+                        "' is not valid UTF-8; names and texts must be");
+    }
+  }
+}
+
 int dispatch(const Arguments& words) {
   if (words.empty()) {
     throw usage_error("a command is missing, such as trainctl run config.json; trainctl --help");
@@ -86,13 +99,19 @@ int dispatch(const Arguments& words) {
 }  // namespace
 
 int cli_main(int argc, char** argv) {
+  prepare_process();
   set_log_sink(terminal_log_sink());
   int code = 0;
   try {
-    code = dispatch(Arguments(argv + std::min(argc, 1), argv + argc));
+    const Arguments words(argv + std::min(argc, 1), argv + argc);
+    require_utf8(words);
+    code = dispatch(words);
   } catch (const UserError& error) {
     log_error(error.what());
     code = static_cast<int>(error.code());
+  } catch (const fs::filesystem_error& error) {
+    log_error("cannot use '" + error.path1().string() + "': " + error.code().message());
+    code = static_cast<int>(ExitCode::kUsage);
   } catch (const std::exception& error) {
     log_error(std::string("a defect of trainctl: ") + error.what());
     code = static_cast<int>(ExitCode::kTrainingFailed);

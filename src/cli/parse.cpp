@@ -2,6 +2,7 @@
 
 #include <CLI/Error.hpp>
 #include <algorithm>
+#include <charconv>
 
 #include "cli/terminal.h"
 #include "trainctl/base/error.h"
@@ -57,6 +58,20 @@ CLI::Option* add_repeated(CLI::App* app, const std::string& name, std::vector<st
                           const std::string& description) {
   // Without this a vector option would swallow the positional arguments after it.
   return app->add_option(name, *values, description)->allow_extra_args(false);
+}
+
+CLI::Validator whole_number(int64_t low, int64_t high) {
+  const std::string range = std::to_string(low) + " to " + std::to_string(high);
+  return CLI::Validator(
+      [low, high, range](const std::string& text) -> std::string {
+        int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error == std::errc() && end == text.data() + text.size() && value >= low &&
+            value <= high)
+          return "";
+        return "'" + text + "' is no whole number from " + range;
+      },
+      "WHOLE NUMBER");
 }
 
 }  // namespace trainctl

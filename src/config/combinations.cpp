@@ -44,7 +44,8 @@ void check_data(LoadState* s) {
                 "windows of " + text(d.seq_len) + " tokens are longer than model.max_seq_len " +
                     text(m.max_seq_len) + "; shorten seq_len or raise max_seq_len");
   }
-  if (text_data && d.train.empty()) {
+  // A misspelled key in the section is the likelier reason for what seems missing, here and below.
+  if (text_data && d.train.empty() && !s->report.touches("data")) {
     s->conflict({"data.train", "data.format"},
                 "names no files; text data need some, such as [\"data/*.txt\"]");
   }
@@ -71,6 +72,7 @@ void check_limits(LoadState* s) {
   const LrSchedulerConfig& lr = s->config.lr_scheduler;
   const bool counted = t.max_steps > 0 || t.max_tokens > 0 || t.epochs > 0;
   if (!counted && t.max_time == 0) {
+    if (s->report.touches("training")) return;
     s->conflict(
         {"training.max_steps", "training.max_tokens", "training.epochs", "training.max_time"},
         "nothing ends the run; give max_steps, max_tokens, epochs or max_time");

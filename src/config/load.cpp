@@ -25,6 +25,9 @@ void require_file(const std::string& path) {
         "config file '" + path + "' is a folder" +
         (run_dir ? "; its config is " + (fs::path(path) / "config.resolved.json").string() : ""));
   }
+  if (!fs::is_regular_file(status) && !fs::is_fifo(status)) {
+    throw usage_error("config file '" + path + "' is a device or socket; give a JSON file");
+  }
   const uintmax_t size = fs::is_regular_file(status) ? fs::file_size(path, error) : 0;
   if (!error && size > kLargestFile) {
     throw usage_error("config file '" + path + "' has " + std::to_string(size >> 20) +

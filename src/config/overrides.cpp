@@ -198,7 +198,9 @@ void apply_override(const std::string& text, int source, JsonNode* root, Problem
     return;
   }
   const Field* field = find_field(steps);
+  const bool sound = !report->has(path);
   JsonNode value = read_override_value(text.substr(equals + 1), field, source, path, report);
+  if (sound && report->has(path)) return;  // no value was understood
   if (field == nullptr && value.kind == JsonKind::kNull)
     value.kind = JsonKind::kBool;  // still unknown
   Placer(source, path, report).place(root, steps, std::move(value));

@@ -15,11 +15,25 @@ void ProblemReport::add(const Place& place, const std::string& key_path, const s
   problems_.push_back({place, key_path.empty() ? text : key_path + ": " + text});
 }
 
+bool ProblemReport::has(const std::string& key_path) const {
+  for (size_t end = key_path.size(); end != std::string::npos && end > 0;
+       end = key_path.rfind('.', end - 1)) {
+    if (wrong_keys_.contains(key_path.substr(0, end))) return true;
+  }
+  return false;
+}
+
+bool ProblemReport::touches(const std::string& section) const {
+  if (wrong_keys_.contains(section)) return true;
+  const auto first = wrong_keys_.lower_bound(section + ".");
+  return first != wrong_keys_.end() && first->starts_with(section + ".");
+}
+
 std::string ProblemReport::where(const Place& place) const {
   if (place.source > 0) return "--set";
   std::string text = file_name_;
-  if (place.line > 0) text += ":" + std::to_string(place.line);
-  if (place.column > 0) text += ":" + std::to_string(place.column);
+  if (place.line > 0) text.append(":").append(std::to_string(place.line));
+  if (place.column > 0) text.append(":").append(std::to_string(place.column));
   return text;
 }
 
@@ -35,7 +49,7 @@ void ProblemReport::throw_if_any() const {
     message += "\n  " + where(sorted[i].place) + ": " + sorted[i].text;
   }
   if (sorted.size() > kShown) {
-    message += "\n  … and " + std::to_string(sorted.size() - kShown) + " more";
+    message.append("\n  … and ").append(std::to_string(sorted.size() - kShown)).append(" more");
   }
   throw usage_error(message);
 }

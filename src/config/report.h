@@ -20,9 +20,10 @@ class ProblemReport {
 
   void add(const Place& place, const std::string& key_path, const std::string& text);
   bool empty() const { return problems_.empty(); }
-  bool has(const std::string& key_path) const { return wrong_keys_.contains(key_path); }
-  std::string where(const Place& place) const;  // "run.json:12", "--set"
-  void throw_if_any() const;                    // usage_error with all of them, in order of place
+  bool has(const std::string& key_path) const;     // at the key or a section around it
+  bool touches(const std::string& section) const;  // at the section or anything in it
+  std::string where(const Place& place) const;     // "run.json:12", "--set"
+  void throw_if_any() const;  // usage_error with all of them, in order of place
 
  private:
   struct Problem {

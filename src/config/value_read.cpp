@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -111,7 +113,10 @@ std::string check_string(const Field& field, const std::string& text) {
 }
 
 std::string choose(const std::string& text, const std::vector<std::string>& names) {
-  const auto near = nearest(text, names);
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto near = nearest(lower, names);
   return "\"" + text + "\" is not one of " + join(names, ", ") +
          (near ? "; did you mean \"" + *near + "\"?" : "");
 }

@@ -14,7 +14,8 @@ std::string one_line(const nlohmann::ordered_json& value) {
     parts.push_back((value.is_object() ? nlohmann::ordered_json(key).dump() + ": " : "") +
                     one_line(item));
   }
-  return (value.is_array() ? "[" : "{") + join(parts, ", ") + (value.is_array() ? "]" : "}");
+  std::string text = value.is_array() ? "[" : "{";
+  return text.append(join(parts, ", ")).append(value.is_array() ? "]" : "}");
 }
 
 struct Line {

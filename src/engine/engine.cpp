@@ -1,9 +1,11 @@
 // The engine's side of the C border: requests come in as JSON, errors go out through callbacks.
 #include <c10/util/Exception.h>
 
+#include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
 #include "runtime/allocator.h"
 #include "trainctl/base/error.h"
@@ -78,7 +80,12 @@ std::string explain(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   const bool out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
                              text.find("can't allocate memory") != std::string::npos;
-  return out_of_memory ? kOutOfMemory + (": " + text) : std::string("defect: ") + error.what();
+  if (!out_of_memory) return std::string("defect: ") + error.what();
+  const size_t amount = text.find("you tried to allocate");
+  return kOutOfMemory +
+         (amount == std::string::npos
+              ? ""
+              : " (" + text.substr(amount, text.find_first_of(".\n", amount) - amount) + ")");
 }
 
 int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
@@ -108,6 +115,14 @@ extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
     return fail(*host, error.code(), error.what());
   } catch (const c10::Error& error) {
     return fail(*host, ExitCode::kTrainingFailed, explain(error));
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(*host, ExitCode::kUsage,
+                "cannot use '" + error.path1().string() + "': " + error.code().message());
+  } catch (const std::system_error& error) {
+    return fail(*host, ExitCode::kEnvironment,
+                std::string("the system refused a thread or another resource: ") + error.what() +
+                    "; lower data.workers and backend.threads, or raise the limit on processes "
+                    "(ulimit -u)");
   } catch (const std::bad_alloc&) {
     return fail(*host, ExitCode::kTrainingFailed, kOutOfMemory);
   } catch (const std::exception& error) {

@@ -23,33 +23,70 @@ std::optional<int64_t> step_of_line(const std::string& line) {
   return object["step"].get<int64_t>();
 }
 
-// How many bytes of an earlier run's file come before the first line that is later than
-// `resume_step`, torn or not a record. Steps never go back, so nothing after it is wanted. (Cutting
-// a file needs no space and cannot leave half of the work done, as writing a new one could.)
-off_t bytes_to_keep(const fs::path& path, int64_t resume_step) {
+// What an earlier run's file holds up to `resume_step`.
+struct EarlierLines {
+  off_t kept_bytes = 0;  // of the unbroken lines at the beginning; the rest can be cut off
+  std::string mended;    // all lines to keep, when broken ones stand among them; else empty
+  int64_t broken = 0;
+};
+
+EarlierLines read_earlier(const fs::path& path, int64_t resume_step) {
   std::ifstream in(path, std::ios::binary);
-  off_t keep = 0;
+  EarlierLines earlier;
+  std::string kept;
+  bool unbroken = true;
+  int64_t broken_so_far = 0;
   for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no line end
     const std::optional<int64_t> step = step_of_line(line);
-    if (!step || *step > resume_step) {
-      break;
+    if (step && *step > resume_step) break;  // steps never go back
+    if (!step) {
+      unbroken = false;
+      ++broken_so_far;
+      continue;
     }
-    keep += static_cast<off_t>(line.size()) + 1;
+    kept += line + "\n";
+    if (unbroken) {
+      earlier.kept_bytes = static_cast<off_t>(kept.size());
+    } else {
+      earlier.broken = broken_so_far;
+    }
   }
-  return keep;
+  if (earlier.broken > 0) earlier.mended = std::move(kept);
+  return earlier;
+}
+
+// Leaves the lines up to `resume_step`. Cutting a file needs no space and cannot leave half of the
+// work done; only a file that was damaged in the middle is written anew, and the damaged one kept.
+void shorten_to(const fs::path& path, int64_t resume_step) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return;  // none yet, or a pipe or device
+  const EarlierLines earlier = resume_step > 0 ? read_earlier(path, resume_step) : EarlierLines{};
+  if (earlier.broken == 0) {
+    if (::truncate(path.c_str(), earlier.kept_bytes) != 0) {
+      log_warning(path.string() + ": cannot shorten the file: " + std::strerror(errno));
+    }
+    return;
+  }
+  const fs::path damaged = path.string() + ".damaged";
+  fs::rename(path, damaged, error);
+  log_warning(path.string() + " had " + std::to_string(earlier.broken) +
+              " broken lines; the others are kept, the damaged file is " + damaged.string());
+  try {
+    write_file_atomic(path, earlier.mended, ExitCode::kTrainingFailed);
+  } catch (const UserError& failure) {
+    log_warning(failure.what());
+  }
 }
 
 class JsonlSink : public MetricsSink {
  public:
   JsonlSink(fs::path path, int64_t resume_step) : path_(std::move(path)) {
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    shorten_to(path_, resume_step);
+    // Without blocking: a FIFO that nobody reads must not hold up the run.
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (fd_ < 0) {
       warn("open");
       return;
-    }
-    const off_t keep = resume_step > 0 ? bytes_to_keep(path_, resume_step) : 0;
-    if (::ftruncate(fd_, keep) != 0 && errno != EINVAL) {  // EINVAL: a pipe or device
-      warn("shorten");
     }
   }
 

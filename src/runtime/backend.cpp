@@ -34,6 +34,8 @@ std::optional<int64_t> omp_num_threads() {
   return value;
 }
 
+constexpr int64_t kMostThreadsPerProcessor = 8;  // beyond that a step hardly ever ends
+
 std::string apply_threads(const BackendConfig& backend) {
   const CpuBudget budget = cpu_budget();
   int64_t threads = backend.threads;
@@ -42,6 +44,10 @@ std::string apply_threads(const BackendConfig& backend) {
     const std::optional<int64_t> omp = omp_num_threads();
     threads = omp.value_or(budget.usable);
     reason = omp ? "OMP_NUM_THREADS" : budget.limited_by;
+  } else if (threads > kMostThreadsPerProcessor * budget.usable) {
+    throw usage_error("backend.threads: " + std::to_string(threads) + " threads for " +
+                      std::to_string(budget.usable) + " processors (" + budget.limited_by +
+                      "); give at most as many as there are processors, or 0 to take them all");
   } else if (threads > budget.usable) {
     log_warning("backend.threads: " + std::to_string(threads) + " threads share " +
                 std::to_string(budget.usable) + " processors (" + budget.limited_by +

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "train/evaluation_mode.h"
+
 namespace trainctl {
 
 Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const Config& config,
@@ -12,7 +14,7 @@ Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const 
   const std::unique_ptr<EvalLoader> loader =
       make_eval_loader(std::move(dataset), config.training.micro_batch_size,
                        config.validation.max_batches, WorldShape{}, device);
-  model.set_training(false);
+  const EvaluationMode evaluation_mode(model);
   // fp64, so that the mean does not depend on how the samples fall into batches beyond fp32
   // rounding.
   at::Tensor loss_sum = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kDouble));
@@ -22,7 +24,6 @@ Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const 
     loss_sum += model.loss_sum(batch->tokens, batch->targets, /*label_smoothing=*/0);
     targets += batch->targets.ne(kIgnoreIndex).sum();
   }
-  model.set_training(true);
   Evaluation result;
   result.tokens = targets.item<int64_t>();
   result.loss = loss_sum.item<double>() / static_cast<double>(result.tokens);

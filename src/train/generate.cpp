@@ -6,13 +6,23 @@
 #include <algorithm>
 #include <vector>
 
+#include "train/evaluation_mode.h"
+#include "trainctl/base/error.h"
 #include "trainctl/text/byte_tokenizer.h"
 
 namespace trainctl {
 namespace {
 
+constexpr double kGreedyBelow = 1e-4;  // logits divided by less leave fp32
+
 int64_t draw_token(at::Tensor logits_v, const GenerateOptions& options, at::Generator& generator) {
-  if (options.temperature <= 0) return logits_v.argmax().item<int64_t>();
+  if (!at::isfinite(logits_v).all().item<bool>()) {
+    throw UserError(ExitCode::kTrainingFailed,
+                    "the model's outputs are not finite numbers, so there is nothing to sample "
+                    "from: its training "
+                    "diverged; go back to an earlier checkpoint");
+  }
+  if (options.temperature < kGreedyBelow) return logits_v.argmax().item<int64_t>();
   logits_v = logits_v / options.temperature;
   if (options.top_k > 0 && options.top_k < logits_v.size(0)) {
     const at::Tensor kept = std::get<0>(logits_v.topk(options.top_k));
@@ -32,7 +42,7 @@ std::string generate_text(Model& model, const Config& config, Device& device,
   const size_t prompt_length = tokens.size();
   const auto context = static_cast<size_t>(config.model.max_seq_len);
 
-  model.set_training(false);
+  const EvaluationMode evaluation_mode(model);
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
     const size_t begin = tokens.size() > context ? tokens.size() - context : 0;
     const at::Tensor window_bt =
@@ -46,7 +56,6 @@ std::string generate_text(Model& model, const Config& config, Device& device,
     if (token == kEndOfText) break;
     tokens.push_back(token);
   }
-  model.set_training(true);
   return decode_bytes({tokens.begin() + static_cast<std::ptrdiff_t>(prompt_length), tokens.end()});
 }
 

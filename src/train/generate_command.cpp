@@ -1,33 +1,14 @@
 #include "trainctl/train/generate_command.h"
 
+#include "train/open_checkpoint.h"
 #include "trainctl/checkpoint/checkpoint.h"
 #include "trainctl/config/load.h"
 #include "trainctl/train/load_parameters.h"
 #include "trainctl/train/training_state.h"
 
 namespace trainctl {
-namespace {
-
-LoadedCheckpoint open_source(const std::string& source) {
-  const fs::path path(source);
-  if (fs::is_directory(path / "checkpoints")) {
-    if (auto newest = load_newest_checkpoint(path / "checkpoints")) return std::move(*newest);
-    throw checkpoint_error("run '" + source +
-                           "' has no complete checkpoint yet; train it first with trainctl run");
-  }
-  if (!fs::is_directory(path)) {
-    throw usage_error(
-        "'" + source +
-        "' is no run directory; give the folder that trainctl run wrote (runs/NAME) or "
-        "one of its checkpoints (runs/NAME/checkpoints/step-N)");
-  }
-  return load_checkpoint(path);
-}
-
-}  // namespace
-
 ExitCode run_generate(const GenerateCommand& command, const RunHost& host) {
-  LoadedCheckpoint checkpoint = open_source(command.source);
+  LoadedCheckpoint checkpoint = open_checkpoint(command.source, ExitCode::kUsage);
   const std::string where = checkpoint.path.string();
   const Config config =
       parse_config(state_from_json(checkpoint.state_json, where).config_json, where).config;

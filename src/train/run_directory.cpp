@@ -25,8 +25,8 @@ constexpr std::chrono::seconds kHeartbeat{10};
 constexpr std::chrono::seconds kStaleAfter{120};
 
 std::string describe_owner(const std::string& content) {
-  const size_t newline = content.find('\n');
-  return content.substr(0, newline);
+  if (ProcessIdentity::parse(content).pid == 0) return "a process that its lock file does not name";
+  return content.substr(0, content.find('\n'));
 }
 
 bool try_create(const fs::path& path, const std::string& content) {
@@ -61,7 +61,8 @@ bool owner_is_gone(const fs::path& lock, const std::string& content) {
 void create_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);  // no race: an existing folder is not an error
-  if (fs::is_directory(path)) return;
+  std::error_code unknown;
+  if (fs::is_directory(path, unknown)) return;
   for (fs::path part = path; !part.empty() && part != part.parent_path();
        part = part.parent_path()) {
     std::error_code ignored;
@@ -97,24 +98,13 @@ class RunDirectory::Lock {
  public:
   explicit Lock(fs::path path)
       : path_(std::move(path)), content_(ProcessIdentity::self().to_string()) {
-    while (!try_create(path_, content_)) {
-      std::string owner;
-      try {
-        owner = read_file(path_, ExitCode::kUsage);
-      } catch (const UserError&) {
-        continue;  // released in between
-      }
-      if (!owner_is_gone(path_, owner)) {
-        throw usage_error("run folder '" + path_.parent_path().string() + "' is in use by " +
-                          describe_owner(owner) +
-                          "; wait for it, stop it, or choose another run.name (lock file: " +
-                          path_.string() + ")");
-      }
-      log_warning("taking over the run folder of a run that ended without releasing it (" +
-                  describe_owner(owner) + ")");
+    while (!try_create(path_, content_)) take_from_dead_owner();
+    try {
+      heartbeat_ = std::thread([this] { beat(); });
+    } catch (...) {
       ::unlink(path_.c_str());
+      throw;
     }
-    heartbeat_ = std::thread([this] { beat(); });
   }
 
   ~Lock() {
@@ -130,6 +120,38 @@ class RunDirectory::Lock {
   Lock& operator=(const Lock&) = delete;
 
  private:
+  // Returns with the lock file gone, by us or by its owner; throws usage_error when it is held.
+  void take_from_dead_owner() {
+    std::error_code error;
+    if (fs::exists(path_, error) && !fs::is_regular_file(path_, error)) {
+      throw usage_error("'" + path_.string() + "' is no lock file of a run; move it away");
+    }
+    std::string owner;
+    try {
+      owner = read_file(path_, ExitCode::kUsage);
+    } catch (const UserError&) {
+      if (!fs::exists(path_, error)) return;  // released in between
+      throw;
+    }
+    if (!owner_is_gone(path_, owner)) {
+      throw usage_error(
+          "run folder '" + path_.parent_path().string() + "' is in use by " +
+          describe_owner(owner) +
+          "; wait for it, stop it, or choose another run.name. If no such run exists, delete " +
+          path_.string());
+    }
+    // Another run may be taking it over just now: what was moved must be what was read.
+    const fs::path aside = path_.string() + ".stale-" + std::to_string(::getpid());
+    if (::rename(path_.c_str(), aside.c_str()) != 0) return;
+    if (read_file(aside, ExitCode::kUsage) == owner) {
+      log_warning("taking over the run folder of a run that ended without releasing it (" +
+                  describe_owner(owner) + ")");
+    } else if (::link(aside.c_str(), path_.c_str()) != 0) {
+      log_warning("cannot put back " + path_.string());
+    }
+    ::unlink(aside.c_str());
+  }
+
   void beat() {
     std::unique_lock guard(mutex_);
     while (!wake_.wait_for(guard, kHeartbeat, [this] { return stopping_; })) {

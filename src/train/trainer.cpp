@@ -2,8 +2,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <cmath>
 #include <cstring>
 
+#include "train/capacity.h"
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
@@ -31,6 +33,7 @@ TrainingSession::TrainingSession(const Config& config, const RunOptions& options
     log_warning(warning);
   }
   for (const std::string& warning : plan_.warnings) log_warning(warning);
+  require_memory(config, plan_.parameter_count, device_->memory().total);
   directory_ = std::make_unique<RunDirectory>(config.run.output_dir, config.run.name,
                                               options.resume == "never");
   state_.threads = at::get_num_threads();
@@ -52,6 +55,7 @@ ExitCode TrainingSession::run() {
                 " steps done. Raise its limit to train on, or start anew with --resume never.\n");
     if (!options_.print_param_hash) return ExitCode::kOk;
   }
+  if (!finished()) require_disk(directory_->path(), config_.optimizer, plan_.parameter_count);
   model_ = make_model(config_.model, config_.backend, static_cast<uint64_t>(config_.run.seed),
                       device_->torch_device());
   optimizer_ = make_optimizer(config_.optimizer, model_->parameters());
@@ -89,19 +93,45 @@ void TrainingSession::open_sinks() {
 ExitCode TrainingSession::finish(LoopEnd end) {
   const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
   if (done && validated_step_ != state_.step) validate();
-  if (saved_step_ != state_.step) save(/*required=*/true);
-  if (done) {
-    std::vector<TensorEntry> weights;
-    for (const NamedParameter& parameter : model_->parameters()) {
-      weights.push_back({parameter.name, parameter.tensor.detach()});
-    }
-    write_safetensors(directory_->weights(), weights, {{"format", "pt"}});
-  }
+  if (saved_step_ != state_.step) save_last(done);
+  if (done) save_weights();
   sinks_->on_summary(summarize(end));
   sinks_->flush();
   if (options_.print_param_hash)
     host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
+  if (done && !loss_is_finite()) {
+    throw UserError(ExitCode::kTrainingFailed,
+                    "the run has come to its end with a loss that is not a finite number; its "
+                    "weights are of no use. "
+                    "Lower optimizer.learning_rate, add lr_scheduler.warmup_steps, or set "
+                    "training.max_grad_norm, "
+                    "and start anew with --resume never");
+  }
   return done ? ExitCode::kOk : ExitCode::kStoppedWithCheckpoint;
+}
+
+bool TrainingSession::loss_is_finite() const {
+  return std::isfinite(state_.last_loss.value_or(0)) &&
+         std::isfinite(state_.last_validation_loss.value_or(0));
+}
+
+// The last checkpoint must not be lost. Where it cannot be written, a trained model's weights,
+// which are a third of it, are tried before the error goes up.
+void TrainingSession::save_last(bool trained) {
+  try {
+    save(/*required=*/true);
+  } catch (const UserError&) {
+    if (trained) save_weights();
+    throw;
+  }
+}
+
+void TrainingSession::save_weights() {
+  std::vector<TensorEntry> weights;
+  for (const NamedParameter& parameter : model_->parameters()) {
+    weights.push_back({parameter.name, parameter.tensor.detach()});
+  }
+  write_safetensors(directory_->weights(), weights, {{"format", "pt"}});
 }
 
 SummaryRecord TrainingSession::summarize(LoopEnd end) const {

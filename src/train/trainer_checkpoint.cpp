@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
 
+#include "train/open_checkpoint.h"
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
@@ -8,19 +9,27 @@
 namespace trainctl {
 namespace {
 
-// --resume PATH: a checkpoint (step-N) or a run directory with some.
-LoadedCheckpoint load_from(const std::string& path) {
-  if (fs::is_directory(fs::path(path) / "checkpoints")) {
-    if (auto newest = load_newest_checkpoint(fs::path(path) / "checkpoints"))
-      return std::move(*newest);
-    throw checkpoint_error("--resume: run '" + path + "' has no complete checkpoint");
+// Those differences in the data section that make other samples of the same files.
+std::string data_changes(const std::vector<std::string>& differences) {
+  std::vector<std::string> changes;
+  for (const std::string& difference : differences) {
+    const bool harmless =
+        difference.starts_with("data.workers") || difference.starts_with("data.prefetch");
+    if (difference.starts_with("data.") && !harmless) changes.push_back(difference);
   }
-  if (!fs::is_directory(path)) {
-    throw checkpoint_error("--resume: '" + path +
-                           "' is no folder; give a checkpoint (runs/NAME/checkpoints/step-N), "
-                           "a run directory, 'auto' or 'never'");
-  }
-  return load_checkpoint(path);
+  return join(changes, ", ");
+}
+
+[[noreturn]] void refuse_other_data(const std::string& where,
+                                    const std::vector<std::string>& differences) {
+  const std::string changes = data_changes(differences);
+  const std::string cause = changes.empty()
+                                ? "the training data have changed"
+                                : "the config gives other training data (" + changes + ")";
+  const std::string cure = changes.empty() ? "bring the old data back" : "put the config back";
+  throw checkpoint_error(cause + " since checkpoint '" + where +
+                         "' was written, so its position in them means nothing; " + cure +
+                         ", or start anew with --resume never");
 }
 
 }  // namespace
@@ -34,7 +43,7 @@ void TrainingSession::find_checkpoint() {
                   "its metrics are replaced");
     }
   } else {
-    checkpoint_ = load_from(options_.resume);
+    checkpoint_ = open_checkpoint(options_.resume, ExitCode::kCheckpoint);
   }
   if (!checkpoint_) return;
 
@@ -51,10 +60,7 @@ void TrainingSession::find_checkpoint() {
   state_ = saved.state;
   if (finished()) return;
   if (fingerprint != state_.dataset_fingerprint) {
-    throw checkpoint_error(
-        "the training data have changed since checkpoint '" + where +
-        "' was written, so its position in them means nothing; bring the old data back, or start "
-        "anew with --resume never");
+    refuse_other_data(where, differences);
   }
   if (threads != state_.threads) {
     log_warning("resuming with " + std::to_string(threads) + " threads a run made with " +

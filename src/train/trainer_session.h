@@ -42,6 +42,9 @@ class TrainingSession {
   bool finished() const;
   void open_sinks();
   ExitCode finish(LoopEnd end);
+  bool loss_is_finite() const;
+  void save_last(bool trained);
+  void save_weights();
   SummaryRecord summarize(LoopEnd end) const;
 
   // training_loop.cpp

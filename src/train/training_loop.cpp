@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
@@ -13,6 +14,12 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string short_number(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.4g", value);
+  return buffer;
 }
 
 }  // namespace
@@ -116,12 +123,11 @@ void TrainingSession::stop_if_diverged(const StepResult& result, double learning
     if (!grad.defined() || at::isfinite(grad).all().item<bool>()) continue;
     if (++broken_count <= 3) broken.push_back(parameter.name);
   }
-  std::string message = "training diverged: gradients were not finite in " +
-                        std::to_string(state_.nonfinite_run) + " steps in a row, up to step " +
-                        std::to_string(state_.step) + " (loss " +
-                        std::to_string(result.loss.item<double>()) + ", learning rate " +
-                        std::to_string(learning_rate);
-  if (scaler_->enabled()) message += ", loss scale " + std::to_string(scaler_->current_scale());
+  std::string message =
+      "training diverged: gradients were not finite in " + std::to_string(state_.nonfinite_run) +
+      " steps in a row, up to step " + std::to_string(state_.step) + " (loss " +
+      short_number(result.loss.item<double>()) + ", learning rate " + short_number(learning_rate);
+  if (scaler_->enabled()) message += ", loss scale " + short_number(scaler_->current_scale());
   message += "). Not finite: " + std::to_string(broken_count) + " of " +
              std::to_string(model_->parameters().size()) + " gradients";
   if (!broken.empty()) message += ", first " + join(broken, ", ");
@@ -167,8 +173,13 @@ void TrainingSession::write_samples() {
   for (const std::string& prompt : config_.validation.prompts) {
     generate.seed = derive_seed(static_cast<uint64_t>(config_.run.seed), kSampleStream,
                                 static_cast<uint64_t>(state_.step), number++);
-    sinks_->on_sample(
-        {state_.step, prompt, generate_text(*model_, config_, *device_, prompt, generate)});
+    try {
+      sinks_->on_sample(
+          {state_.step, prompt, generate_text(*model_, config_, *device_, prompt, generate)});
+    } catch (const UserError& error) {  // a sample is for looking at: it never ends training
+      log_warning(std::string("no sample: ") + error.what());
+      return;
+    }
   }
 }
 

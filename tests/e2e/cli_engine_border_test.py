@@ -157,7 +157,7 @@ def test_library_that_is_no_engine_is_refused(folder, tmp_path):
 
 
 def test_missing_library_of_the_engine_is_named(folder, tmp_path):
-    """libcudart.so.99, which no machine has: as libcudart.so.13 where the CUDA runtime is missing."""
+    """libcudart.so.99, which no machine has, as libcudart.so.13 without the CUDA runtime."""
     needed = compile_engine(tmp_path / "needed", "int cuda_thing(void) { return 1; }",
                             "libcudart.so.99")
     engine = tmp_path / "engine"

@@ -106,7 +106,8 @@ def test_dry_run_says_what_the_run_would_do(folder):
 
 
 def test_dry_run_checks_the_data(folder):
-    result = trainctl("run", "run.json", "--dry-run", "--set", 'data.train=["none*.txt"]', cwd=folder)
+    result = trainctl("run", "run.json", "--dry-run", "--set", 'data.train=["none*.txt"]',
+                      cwd=folder)
     assert result.returncode == 4
     assert "none*.txt" in result.stderr
     (folder / "data.txt").write_text("abc")

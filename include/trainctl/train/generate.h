@@ -12,7 +12,7 @@ namespace trainctl {
 
 struct GenerateOptions {
   int64_t max_new_tokens = 200;
-  double temperature = 0.8;  // 0: the most probable token
+  double temperature = 0.8;  // below 1e-4: the most probable token
   int64_t top_k = 0;         // 0: all tokens
   uint64_t seed = 1;
 };

@@ -91,6 +91,21 @@ TEST(LoadConfig, RejectsWhatIsNoObject) {
               HasSubstr("optimizer.groups[0]: must be an object"));
 }
 
+TEST(LoadConfig, DoesNotComplainOfWhatFollowsFromAnotherProblem) {
+  EXPECT_EQ(
+      config_error("{\"training\": {\"max_step\": 5}, \"data\": {\"format\": \"synthetic\"}}"),
+      "run.json:1: training.max_step: unknown key; did you mean training.max_steps?");
+  EXPECT_EQ(set_error({"training=5"}),
+            "--set: training: must be an object { … }, not the number 5");
+  EXPECT_EQ(set_error({"data={\"train\": ["}),
+            "--set: data: the value is not valid JSON: the file ends too early: the object or "
+            "array begun on line 1 is not closed");
+}
+
+TEST(LoadConfig, SuggestsWordsWhateverTheirCase) {
+  EXPECT_THAT(set_error({"model.activation=GELU"}), HasSubstr("did you mean \"gelu\"?"));
+}
+
 TEST(LoadConfig, AllowsSchemaKeyAtTheTopOnly) {
   EXPECT_EQ(
       config_error(
@@ -171,7 +186,7 @@ TEST(LoadConfig, UnreadableFilesAreNamed) {
   };
   EXPECT_THAT(error_of("/no/such.json"), AllOf(HasSubstr("/no/such.json"), HasSubstr("not exist")));
   EXPECT_THAT(error_of("/tmp"), HasSubstr("is a folder"));
-  EXPECT_THAT(error_of("/dev/null"), HasSubstr("empty"));
+  EXPECT_THAT(error_of("/dev/null"), HasSubstr("device"));
 }
 
 // --- --set

@@ -103,12 +103,19 @@ TEST_F(SinkTest, JsonlKeepsEverythingUpToTheResumedStep) {
 
 TEST_F(SinkTest, JsonlCutsATornLastLine) {
   for (const std::string& torn :
-       {std::string("{\"step\":2,\"lo"), std::string("{\"step\":2}"), std::string(20, '\0'),
-        std::string("{\"step\":2,\"lo\n{\"step\":2}\n")}) {
+       {std::string("{\"step\":2,\"lo"), std::string("{\"step\":2}"), std::string(20, '\0')}) {
     write("{\"step\":1}\n" + torn);
     make_jsonl_sink(metrics(), 2)->on_step(step_record(3));
     EXPECT_THAT(steps(), ElementsAre(1, 3)) << torn;
   }
+}
+
+TEST_F(SinkTest, JsonlKeepsWholeLinesAroundBrokenOnesAndTheDamagedFileAside) {
+  const std::string damaged = "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2}\n{\"step\":5}\n";
+  write(damaged);
+  make_jsonl_sink(metrics(), 2)->on_step(step_record(3));
+  EXPECT_THAT(steps(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(read_file(metrics().string() + ".damaged", ExitCode::kData), damaged);
 }
 
 TEST_F(SinkTest, JsonlResumesWithoutAnEarlierFile) {

@@ -66,6 +66,17 @@ TEST_F(RunDirectoryTest, TakesOverTheLockOfADeadProcessButNotOfAnotherHost) {
   EXPECT_EQ(refusal("run"), "");
 }
 
+TEST_F(RunDirectoryTest, ADamagedLockIsHeldUntilItIsOldAndTheCureIsNamed) {
+  fs::create_directories(fs::path(folder_) / "run");
+  const fs::path lock = fs::path(folder_) / "run" / ".lock";
+  std::ofstream(lock) << "";
+  EXPECT_THAT(refusal("run"), HasSubstr("delete " + lock.string()));
+  fs::last_write_time(lock, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(refusal("run"), "");
+  fs::create_directories(lock);
+  EXPECT_THAT(refusal("run"), HasSubstr("no lock file"));
+}
+
 TEST_F(RunDirectoryTest, StartingFreshKeepsTheOldRunUnderANewName) {
   { RunDirectory directory(folder_, "run", false); }
   std::ofstream(fs::path(folder_) / "run" / "metrics.jsonl") << "old";

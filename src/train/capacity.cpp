@@ -1,0 +1,44 @@
+#include "train/capacity.h"
+
+#include "trainctl/base/strings.h"
+
+namespace trainctl {
+namespace {
+
+constexpr uint64_t kParameterBytes = 4;
+constexpr uint64_t kFileOverhead = 32 << 10;  // headers, state.json and manifest of a checkpoint
+
+// exp_avg and exp_avg_sq, or the momentum.
+uint64_t moments(const OptimizerConfig& optimizer) {
+  if (optimizer.type != OptimizerType::kSgd) return 2;
+  return optimizer.momentum > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+uint64_t training_state_bytes(const OptimizerConfig& optimizer, int64_t parameters) {
+  return static_cast<uint64_t>(parameters) * kParameterBytes * (2 + moments(optimizer));
+}
+
+void require_memory(const Config& config, int64_t parameters, uint64_t memory_bytes) {
+  const uint64_t needed = training_state_bytes(config.optimizer, parameters);
+  if (memory_bytes == 0 || needed <= memory_bytes) return;
+  throw usage_error("the model does not fit: " + human_count(static_cast<double>(parameters)) +
+                    " parameters need " + human_bytes(needed) +
+                    " for weights, gradients and optimizer state, and the device has " +
+                    human_bytes(memory_bytes) +
+                    "; lower model.vocab_size, model.d_model or model.n_layers");
+}
+
+void require_disk(const fs::path& folder, const OptimizerConfig& optimizer, int64_t parameters) {
+  const uint64_t weights = static_cast<uint64_t>(parameters) * kParameterBytes;
+  const uint64_t needed = weights * (1 + moments(optimizer)) + weights + kFileOverhead;
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error || space.available >= needed) return;
+  throw usage_error("a checkpoint and the final weights of this model take " + human_bytes(needed) +
+                    ", and '" + folder.string() + "' has " + human_bytes(space.available) +
+                    " free; free some space or set run.output_dir elsewhere");
+}
+
+}  // namespace trainctl

@@ -1,0 +1,41 @@
+#include "train/capacity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trainctl {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Capacity, CountsWeightsGradientsAndTheOptimizersMoments) {
+  OptimizerConfig optimizer;
+  EXPECT_EQ(training_state_bytes(optimizer, 1000), 16000U);
+  optimizer.type = OptimizerType::kSgd;
+  EXPECT_EQ(training_state_bytes(optimizer, 1000), 12000U);
+  optimizer.momentum = 0;
+  EXPECT_EQ(training_state_bytes(optimizer, 1000), 8000U);
+}
+
+TEST(Capacity, RefusesAModelLargerThanTheMemoryNamingBothSizes) {
+  const Config config;
+  EXPECT_NO_THROW(require_memory(config, 1000, 16000));
+  EXPECT_NO_THROW(require_memory(config, 1000, 0));
+  try {
+    require_memory(config, int64_t{1} << 30, uint64_t{8} << 30);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("16.0 GiB"));
+    EXPECT_THAT(error.what(), HasSubstr("8.0 GiB"));
+  }
+}
+
+TEST(Capacity, RefusesADiskWithoutRoomForACheckpoint) {
+  const OptimizerConfig optimizer;
+  EXPECT_NO_THROW(require_disk("/tmp", optimizer, 1000));
+  EXPECT_THROW(require_disk("/tmp", optimizer, int64_t{1} << 50), UserError);
+}
+
+}  // namespace
+}  // namespace trainctl
