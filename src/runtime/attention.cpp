@@ -124,7 +124,9 @@ std::string select_attention(const Config& config, const at::Device& device) {
   const at::SDPBackend chosen = attention_choice(config, device);
   for (const AttentionKernel& kernel : kAttentionKernels) {
     if (kernel.aten == chosen) {
-      return wanted == AttentionBackend::kAuto ? std::string(kernel.name) + " (auto)" : kernel.name;
+      if (wanted != AttentionBackend::kAuto) return kernel.name;
+      // The model's fused blocks (src/model/ops) bring their own for the shapes they serve.
+      return std::string(device.is_cpu() ? "own, else " : "") + kernel.name + " (auto)";
     }
   }
   return "auto";

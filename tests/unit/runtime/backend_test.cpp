@@ -127,9 +127,9 @@ TEST_F(BackendTest, DeterministicTurnsEverythingOnAndBenchmarkOffWithAWarning) {
 }
 
 TEST_F(BackendTest, AutomaticAttentionNamesTheKernelInUse) {
-  EXPECT_EQ(line("attention"), "flash (auto)");
+  EXPECT_EQ(line("attention"), "own, else flash (auto)");
   config_.model.dropout = 0.1;  // ATen's flash kernel for CPU has no dropout
-  EXPECT_EQ(line("attention"), "math (auto)");
+  EXPECT_EQ(line("attention"), "own, else math (auto)");
 }
 
 TEST_F(BackendTest, ChosenAttentionIsTheOnlyOneEnabled) {
