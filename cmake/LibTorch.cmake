@@ -53,3 +53,14 @@ target_include_directories(trainctl::torch SYSTEM INTERFACE ${TRAINCTL_TORCH_DIR
 target_link_libraries(trainctl::torch INTERFACE trainctl::torch_cpu trainctl::c10)
 # libtorch_cpu finds its own libcudart and libcupti by its RPATH; the linker need not.
 target_link_options(trainctl::torch INTERFACE -Wl,--allow-shlib-undefined)
+
+# at::parallel_for is a template over OpenMP: compiled without it, it runs on one thread. The runtime
+# must be the very one that libtorch_cpu loads, which LibTorch brings; two would each keep their own
+# threads spinning.
+file(GLOB torch_gomp ${TRAINCTL_TORCH_DIR}/lib/libgomp*.so*)
+if(NOT torch_gomp)
+  set(torch_gomp gomp)  # a LibTorch that takes the system's
+endif()
+list(GET torch_gomp 0 torch_gomp)
+target_compile_options(trainctl::torch INTERFACE -fopenmp)
+target_link_libraries(trainctl::torch INTERFACE ${torch_gomp})

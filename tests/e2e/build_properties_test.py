@@ -62,8 +62,15 @@ def test_executable_links_no_torch_and_no_cuda():
 
 
 def test_engine_links_the_cpu_part_of_libtorch_only():
-    ours = {name for name in needed("libtrainctl_engine.so") if re.search(r"torch|c10|cu|nccl|gomp", name)}
+    ours = {name for name in needed("libtrainctl_engine.so") if re.search(r"torch|c10|cu|nccl", name)}
     assert ours == {"libtorch_cpu.so", "libc10.so"}
+
+
+def test_engine_and_libtorch_share_one_openmp_runtime():
+    gomp = {name for name in needed("libtrainctl_engine.so") if "omp" in name}
+    loaded = run("ldd", BIN / "libtrainctl_engine.so")
+    assert len(gomp) == 1, gomp
+    assert len(re.findall(r"lib[gi]?omp\S* => ", loaded)) == 1, loaded
 
 
 @pytest.mark.skipif(not CUDA_BUILT, reason="this build has no CUDA unit")
