@@ -75,6 +75,6 @@ def test_the_header_says_which_switches_are_in_force(tmp_path):
     done = train(tmp_path, config_with(training__max_steps=2, backend__deterministic=True,
                                        backend__cudnn_benchmark=True, precision__float32_matmul_precision="high"))
     for line in (r"threads +1 \(backend\.threads; ", r"fp32 matmul +high ", r"deterministic +on$",
-                 r"cuDNN +benchmark off, deterministic on, TF32 on", r"attention +flash \(auto\)$"):
+                 r"cuDNN +benchmark off, deterministic on, TF32 on", r"attention +own, else flash \(auto\)$"):
         assert re.search(rf"^ +{line}", done.stdout, re.M), f"{line}\n{done.stdout}"
     assert done.stderr.count("cudnn_benchmark") == 1 and "off by backend.deterministic" in done.stderr
