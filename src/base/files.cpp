@@ -65,13 +65,8 @@ std::string variable_value(const std::string& name, const std::string& path,
   return value;
 }
 
-}  // namespace
-
-std::string read_file(const fs::path& path, ExitCode code) {
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) fail(code, "read", path, errno);
-  struct stat info = {};
-  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) fail(code, "read", path, EISDIR);
+std::string read_opened(const Descriptor& fd, const fs::path& path, const struct stat& info,
+                        ExitCode code) {
   std::string content;
   content.reserve(static_cast<size_t>(info.st_size));
   char buffer[65536];
@@ -84,6 +79,26 @@ std::string read_file(const fs::path& path, ExitCode code) {
     }
     content.append(buffer, static_cast<size_t>(got));
   }
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path, ExitCode code) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) fail(code, "read", path, errno);
+  struct stat info = {};
+  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) fail(code, "read", path, EISDIR);
+  return read_opened(fd, path, info, code);
+}
+
+std::string read_regular_file(const fs::path& path, ExitCode code) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) fail(code, "read", path, errno);
+  struct stat info = {};
+  if (::fstat(fd.get(), &info) != 0) fail(code, "read", path, errno);
+  if (!S_ISREG(info.st_mode))
+    throw UserError(code, "cannot read '" + path.string() + "': it is not a regular file");
+  return read_opened(fd, path, info, code);
 }
 
 void fsync_directory(const fs::path& directory, ExitCode code) {
@@ -120,6 +135,9 @@ std::string expand_path(const std::string& path, const fs::path& config_dir) {
   if (!path.empty() && path[0] == '~' && (path.size() == 1 || path[1] == '/')) {
     out = variable_value("HOME", path, config_dir);
     i = 1;
+  } else if (!path.empty() && path[0] == '~') {
+    throw usage_error("path '" + path +
+                      "' names another user's home, which is not expanded; write the path out");
   }
   while (i < path.size()) {
     if (path[i] != '$') {

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "trainctl/base/gpu_evidence.h"
+#include "trainctl/base/shared_objects.h"
 
 namespace trainctl {
 namespace {
@@ -36,32 +37,6 @@ constexpr StatusRow kStatusRows[] = {
      "reload its memory module: sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm; or reboot"},
 };
 
-struct PackageRow {
-  const char* object;  // start of the shared object's name
-  const char* package;
-};
-
-constexpr PackageRow kPackageRows[] = {
-    {"libcudart.so", "the CUDA runtime (wheel nvidia-cuda-runtime)"},
-    {"libcupti.so", "CUPTI (wheel nvidia-cuda-cupti)"},
-    {"libcudnn", "cuDNN (wheel nvidia-cudnn-cu13)"},
-    {"libnccl.so", "NCCL (wheel nvidia-nccl-cu13)"},
-    {"libcublas", "cuBLAS (wheel nvidia-cublas)"},
-    {"libcufft.so", "cuFFT (wheel nvidia-cufft)"},
-    {"libcufile.so", "cuFile (wheel nvidia-cufile)"},
-    {"libcurand.so", "cuRAND (wheel nvidia-curand)"},
-    {"libcusolver", "cuSOLVER (wheel nvidia-cusolver)"},
-    {"libcusparseLt.so", "cuSPARSELt (wheel nvidia-cusparselt-cu13)"},
-    {"libcusparse.so", "cuSPARSE (wheel nvidia-cusparse)"},
-    {"libnvshmem", "NVSHMEM (wheel nvidia-nvshmem-cu13)"},
-    {"libnvJitLink.so", "nvJitLink (wheel nvidia-nvjitlink)"},
-    {"libnvrtc.so", "NVRTC (wheel nvidia-cuda-nvrtc)"},
-    {"libtorch", "LibTorch 2.11.0 (wheel torch, its CUDA build)"},
-    {"libc10", "LibTorch 2.11.0 (wheel torch, its CUDA build)"},
-    {"libgomp.so", "GCC's OpenMP library (package libgomp1)"},
-    {"libcuda.so", "the NVIDIA driver"},
-};
-
 }  // namespace
 
 Explanation explain_cuda_status(int status, const std::string& name, const std::string& text,
@@ -90,13 +65,9 @@ Explanation explain_cuda_load_failure(const std::string& library, const std::str
   const std::string object(text.substr(0, colon));
   if (text.find("cannot open shared object file") != std::string_view::npos) {
     const std::string base = object.substr(object.rfind('/') + 1);
-    std::string brings = "install the package that brings " + base;
-    for (const PackageRow& row : kPackageRows) {
-      if (base.rfind(row.object, 0) == 0) {
-        brings = "it comes with " + std::string(row.package);
-        break;
-      }
-    }
+    const std::string provider = provider_of(base);
+    const std::string brings = provider.empty() ? "install the package that brings " + base
+                                                : "it comes with " + provider;
     return {library + " does not load: " + base + " was not found",
             brings +
                 "; run scripts/setup.sh to install the whole set, or add its folder to "

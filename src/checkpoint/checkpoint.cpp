@@ -94,7 +94,7 @@ void remove_oldest(const fs::path& checkpoints_dir, int64_t saved_step, int64_t 
 }
 
 std::string read_verified(const fs::path& path, const WrittenFile& expected) {
-  std::string text = read_file(path, ExitCode::kCheckpoint);
+  std::string text = read_regular_file(path, ExitCode::kCheckpoint);
   const WrittenFile found = written_text(text);
   if (found.bytes != expected.bytes) {
     refuse_checkpoint(path, "has " + std::to_string(found.bytes) + " bytes instead of " +
@@ -108,8 +108,8 @@ std::string read_verified(const fs::path& path, const WrittenFile& expected) {
 
 Manifest read_verified_manifest(const fs::path& step_dir) {
   const fs::path path = step_dir / kManifestFile;
-  const std::string json = read_file(path, ExitCode::kCheckpoint);
-  const std::string marker = read_file(step_dir / kCompleteMarker, ExitCode::kCheckpoint);
+  const std::string json = read_regular_file(path, ExitCode::kCheckpoint);
+  const std::string marker = read_regular_file(step_dir / kCompleteMarker, ExitCode::kCheckpoint);
   if (marker != to_hex(written_text(json).xxh3) + "\n") {
     refuse_checkpoint(path, "does not have the checksum that COMPLETE gives: it is damaged");
   }

@@ -1,15 +1,23 @@
 #include "cli/dry_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "cli/terminal.h"
 #include "trainctl/base/error.h"
+#include "trainctl/base/files.h"
+#include "trainctl/base/host.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
+#include "trainctl/plan/capacity.h"
 #include "trainctl/plan/plan.h"
 #include "trainctl/text/byte_corpus.h"
+#include "trainctl/text/text_split.h"
 
 namespace trainctl {
 namespace {
@@ -20,40 +28,27 @@ struct Extents {
   int64_t files = 0;
 };
 
-DataExtent windows_of(int64_t tokens, int64_t seq_len) {
+DataExtent extent_of(int64_t tokens, int64_t seq_len) {
   const int64_t targets = tokens - 1;
-  return {(targets + seq_len - 1) / seq_len, targets, targets % seq_len};
+  return {window_count(tokens, seq_len), targets, targets % seq_len};
 }
 
-// As open_text_datasets (src/data/open_text.cpp) splits it; the engine is not loaded here.
-Extents text_extents(const DataConfig& data) {
-  const auto train_files = resolve_text_files(data.train, "data.train");
-  const ByteCorpus corpus = ByteCorpus::load(train_files, "data.train");
+Extents text_extents(const Config& config) {
+  const DataConfig& data = config.data;
+  require_text_model(config.model);
+  const ByteCorpus corpus =
+      ByteCorpus::load(resolve_text_files(data.train, "data.train"), "data.train");
   const int64_t tokens = corpus.size();
+  const TextSplit split = split_text(tokens, data);
   Extents extents;
   extents.files = corpus.counts().files;
-  extents.train = windows_of(tokens, data.seq_len);
-  if (tokens <= data.seq_len) {
-    throw data_error("data.train: the text has " + std::to_string(tokens) +
-                     " tokens, fewer than one window of data.seq_len " +
-                     std::to_string(data.seq_len) +
-                     " and its next token; lower seq_len or add text");
-  }
-  if (!data.validation.empty()) {
+  extents.train = extent_of(split.train_tokens, data.seq_len);
+  if (split.held_out_begin) {
+    extents.validation_sequences = window_count(tokens - *split.held_out_begin, data.seq_len);
+  } else if (!data.validation.empty()) {
     const auto files = resolve_text_files(data.validation, "data.validation");
     const ByteCorpus held_out = ByteCorpus::load(files, "data.validation");
-    extents.validation_sequences = windows_of(held_out.size(), data.seq_len).sequences_per_epoch;
-  } else if (data.validation_fraction > 0) {
-    const int64_t windows = extents.train.sequences_per_epoch;
-    if (windows < 2) {
-      throw data_error(
-          "data.train: one window of text leaves nothing for data.validation_fraction; lower "
-          "data.seq_len, add text, or set validation_fraction to 0");
-    }
-    const auto share = std::llround(static_cast<double>(windows) * data.validation_fraction);
-    extents.validation_sequences = std::clamp<int64_t>(share, 1, windows - 1);
-    extents.train =
-        windows_of((windows - extents.validation_sequences) * data.seq_len + 1, data.seq_len);
+    extents.validation_sequences = window_count(held_out.size(), data.seq_len);
   }
   return extents;
 }
@@ -69,6 +64,24 @@ Extents synthetic_extents(const Config& config) {
   }
   extents.train.tokens_per_epoch = per_sequence ? sequences : sequences * config.data.seq_len;
   return extents;
+}
+
+// The run would make its folder here: the nearest folder that exists must let it, and must have room
+// for a checkpoint.
+void require_output_folder(const Config& config, const RunPlan& plan) {
+  fs::path folder = fs::absolute(plan.run_dir);
+  std::error_code error;
+  while (!fs::exists(folder, error) && folder != folder.parent_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, error)) {
+    throw usage_error("the run's folder '" + plan.run_dir + "' cannot be made: '" +
+                      folder.string() + "' is a file; choose another run.output_dir or run.name");
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw usage_error("the run's folder '" + plan.run_dir + "' cannot be written: '" +
+                      folder.string() + "': " + std::strerror(errno) +
+                      "; set run.output_dir to a folder that can be written");
+  }
+  require_disk(folder, config.optimizer, plan.parameter_count);
 }
 
 std::string count(int64_t number) { return human_count(static_cast<double>(number)); }
@@ -99,8 +112,11 @@ std::string length_text(const Config& config, const RunPlan& plan) {
 int dry_run(const LoadedConfig& loaded) {
   const Config& config = loaded.config;
   const bool is_text = config.data.format == DataFormat::kText;
-  const Extents extents = is_text ? text_extents(config.data) : synthetic_extents(config);
+  const Extents extents = is_text ? text_extents(config) : synthetic_extents(config);
   const RunPlan plan = make_plan(config, extents.train, WorldShape{});
+  if (config.backend.device == "cpu")
+    require_memory(config, plan.parameter_count, memory_limit());
+  require_output_folder(config, plan);
   for (const std::string& warning : loaded.warnings) log_warning(warning);
   for (const std::string& warning : plan.warnings) log_warning(warning);
   const BatchPlan& batch = plan.batch;

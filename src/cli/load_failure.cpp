@@ -3,43 +3,10 @@
 #include <string>
 
 #include "cli/engine_host.h"
+#include "trainctl/base/shared_objects.h"
 
 namespace trainctl {
 namespace {
-
-struct Provider {
-  const char* object_prefix;
-  const char* brought_by;
-};
-
-// First match holds.
-constexpr Provider kProviders[] = {
-    {"libcudart.so",
-     "the CUDA runtime (PyPI: nvidia-cuda-runtime; CUDA Toolkit: cuda-cudart), which the CUDA "
-     "build "
-     "of LibTorch needs even on a CPU"},
-    {"libcupti.so",
-     "CUPTI (PyPI: nvidia-cuda-cupti; CUDA Toolkit: cuda-cupti), which the CUDA build of LibTorch "
-     "needs even on a CPU"},
-    {"libtorch", "LibTorch 2.11.0 (PyPI: torch==2.11.0), in its folder torch/lib"},
-    {"libc10", "LibTorch 2.11.0 (PyPI: torch==2.11.0), in its folder torch/lib"},
-    {"libshm", "LibTorch 2.11.0 (PyPI: torch==2.11.0), in its folder torch/lib"},
-    {"libgomp", "GCC's OpenMP runtime (Debian and Ubuntu: libgomp1; RHEL: libgomp)"},
-    {"libcudnn", "cuDNN (PyPI: nvidia-cudnn-cu13)"},
-    {"libnccl", "NCCL (PyPI: nvidia-nccl-cu13)"},
-    {"libcublas", "cuBLAS (PyPI: nvidia-cublas; CUDA Toolkit: libcublas)"},
-    {"libcuda.so", "the NVIDIA driver"},
-    {"libstdc++", "GCC's C++ runtime (Debian and Ubuntu: libstdc++6; RHEL: libstdc++)"},
-    {"libtrainctl_engine.so", "trainctl itself"},
-};
-
-std::string provider_of(const std::string& path) {
-  const std::string object = path.substr(path.rfind('/') + 1);
-  for (const Provider& provider : kProviders) {
-    if (object.starts_with(provider.object_prefix)) return provider.brought_by;
-  }
-  return "";
-}
 
 std::string search_path_note() {
   const char* path = std::getenv("LD_LIBRARY_PATH");
@@ -102,6 +69,13 @@ std::string explain_load_failure(const std::string& library, const std::string& 
     return head +
            "too little room for thread-local storage; set "
            "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384.\n  The loader said: " +
+           loader_message;
+  }
+  if (loader_message.find("failed to map segment") != std::string::npos ||
+      loader_message.find("cannot allocate memory") != std::string::npos) {
+    return head +
+           "no memory or address space for it; LibTorch maps about 1 GB (with CUDA 5 GB). Raise "
+           "ulimit -v or the job's memory limit.\n  The loader said: " +
            loader_message;
   }
   return head + loader_message;

@@ -5,6 +5,7 @@
 
 #include "trainctl/data/data.h"
 #include "trainctl/text/byte_corpus.h"
+#include "trainctl/text/text_split.h"
 
 namespace trainctl {
 
@@ -17,7 +18,7 @@ class TextDataset final : public Dataset {
   TextDataset(std::shared_ptr<const ByteCorpus> corpus, int64_t begin, int64_t end,
               int64_t seq_len);
 
-  int64_t size() const override { return (targets_ + seq_len_ - 1) / seq_len_; }
+  int64_t size() const override { return window_count(targets_ + 1, seq_len_); }
   int64_t sample_length(int64_t index) const override;
   int64_t valid_targets(int64_t index) const override { return sample_length(index); }
   void read(int64_t index, int64_t* tokens, int64_t* targets) const override;

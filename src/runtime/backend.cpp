@@ -3,10 +3,13 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "runtime/attention.h"
 #include "trainctl/base/error.h"
@@ -36,6 +39,25 @@ std::optional<int64_t> omp_num_threads() {
 
 constexpr int64_t kMostThreadsPerProcessor = 8;  // beyond that a step hardly ever ends
 
+// OpenMP ends the process, or hangs in it, when it is refused a thread; a trial gives the user a
+// reason instead (std::system_error, which the engine explains).
+void require_threads(int64_t threads) {
+  std::atomic<bool> all_there{false};
+  std::vector<std::thread> trial;
+  const auto join_all = [&] {
+    all_there = true;
+    all_there.notify_all();
+    for (std::thread& thread : trial) thread.join();
+  };
+  try {
+    for (int64_t i = 1; i < threads; ++i) trial.emplace_back([&] { all_there.wait(false); });
+  } catch (const std::system_error&) {
+    join_all();
+    throw;
+  }
+  join_all();
+}
+
 std::string apply_threads(const BackendConfig& backend) {
   const CpuBudget budget = cpu_budget();
   int64_t threads = backend.threads;
@@ -53,6 +75,7 @@ std::string apply_threads(const BackendConfig& backend) {
                 std::to_string(budget.usable) + " processors (" + budget.limited_by +
                 "); more threads than processors are usually much slower");
   }
+  require_threads(threads);
   at::set_num_threads(static_cast<int>(threads));
   // ATen allows setting this pool's size once per process and creates it on first use.
   static std::once_flag interop_once;

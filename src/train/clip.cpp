@@ -74,13 +74,4 @@ at::Tensor clip_divisor(const at::Tensor& norm, double max_norm) {
   return norm.add(kClipEpsilon).div_(max_norm).clamp_min_(1.0);
 }
 
-at::Tensor clip_gradients(const std::vector<at::Tensor>& grads, double max_norm) {
-  const at::NoGradGuard no_grad;
-  at::Tensor norm = gradient_norm(grads);
-  if (max_norm > 0 && !grads.empty()) {
-    at::_foreach_mul_(grads, norm.add(kClipEpsilon).reciprocal_().mul_(max_norm).clamp_max_(1.0));
-  }
-  return norm;
-}
-
 }  // namespace trainctl

@@ -128,7 +128,7 @@ class RunDirectory::Lock {
     }
     std::string owner;
     try {
-      owner = read_file(path_, ExitCode::kUsage);
+      owner = read_regular_file(path_, ExitCode::kUsage);
     } catch (const UserError&) {
       if (!fs::exists(path_, error)) return;  // released in between
       throw;
@@ -143,7 +143,7 @@ class RunDirectory::Lock {
     // Another run may be taking it over just now: what was moved must be what was read.
     const fs::path aside = path_.string() + ".stale-" + std::to_string(::getpid());
     if (::rename(path_.c_str(), aside.c_str()) != 0) return;
-    if (read_file(aside, ExitCode::kUsage) == owner) {
+    if (read_regular_file(aside, ExitCode::kUsage) == owner) {
       log_warning("taking over the run folder of a run that ended without releasing it (" +
                   describe_owner(owner) + ")");
     } else if (::link(aside.c_str(), path_.c_str()) != 0) {
@@ -155,7 +155,13 @@ class RunDirectory::Lock {
   void beat() {
     std::unique_lock guard(mutex_);
     while (!wake_.wait_for(guard, kHeartbeat, [this] { return stopping_; })) {
-      ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+      const bool gone = ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0) != 0 && errno == ENOENT;
+      if (gone && !warned_) {
+        log_warning("the run's folder '" + path_.parent_path().string() +
+                    "' or its lock file was removed while the run writes there; what it saves from "
+                    "here on may be lost");
+      }
+      warned_ = gone;
     }
   }
 
@@ -163,7 +169,7 @@ class RunDirectory::Lock {
   std::string content_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stopping_ = false;
+  bool stopping_ = false, warned_ = false;
   std::thread heartbeat_;
 };
 

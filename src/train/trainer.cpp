@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "train/capacity.h"
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/config/load.h"
+#include "trainctl/plan/capacity.h"
 #include "trainctl/report/sinks.h"
 
 namespace trainctl {

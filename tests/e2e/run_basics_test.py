@@ -2,9 +2,13 @@
 
 import json
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
+
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from mini import (TRAINCTL, config_with, losses, metrics, param_hash, run_until_step, steps, train,  # noqa: E402
@@ -171,6 +175,42 @@ def test_generate_continues_a_prompt_the_same_way_for_the_same_seed(tmp_path):
     assert first.stdout == second.stdout and first.stdout.startswith("The ")
     none = trainctl("generate", "runs/other", "--prompt", "x", cwd=tmp_path)
     assert none.returncode == 2 and "runs/other" in none.stderr
+
+
+def test_generate_takes_the_final_weights_where_the_checkpoints_were_deleted(tmp_path):
+    train(tmp_path, config_with())
+    args = ["generate", "runs/mini", "--prompt", "The ", "--max-new-tokens", "20", "--seed", "3"]
+    before = trainctl(*args, cwd=tmp_path)
+    shutil.rmtree(tmp_path / "runs/mini/checkpoints")
+    after = trainctl(*args, cwd=tmp_path)
+    assert after.returncode == 0, after.stderr
+    assert after.stdout == before.stdout
+
+
+@pytest.mark.parametrize("changes", [{}, {"data__validation_fraction": 0}, {"data__validation": ["data.txt"]},
+                                     {"training__micro_batch_size": 1, "training__global_batch_size": 4},
+                                     {"training__max_steps": None, "training__epochs": 2}], ids=str)
+def test_the_dry_run_foretells_the_runs_steps(tmp_path, changes):
+    config = config_with(**changes)
+    write(tmp_path, config)
+    foretold = trainctl("run", "config.json", "--dry-run", cwd=tmp_path)
+    assert foretold.returncode == 0, foretold.stderr
+    done = train(tmp_path, config)
+    for name, value in (("steps", r"length +(\d+) steps"), ("training windows", r"(\d+) training windows")):
+        number = re.search(value, foretold.stdout).group(1)
+        if name == "steps":
+            assert int(number) == max(line["step"] for line in metrics(tmp_path))
+        else:
+            assert number in done.stdout, f"{name}: {number} is not in the run's header\n{done.stdout}"
+
+
+def test_a_dry_run_checks_output_folder_and_memory(tmp_path):
+    (tmp_path / "runs").write_text("a file")
+    write(tmp_path, config_with())
+    done = trainctl("run", "config.json", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 2 and "is a file" in done.stderr
+    huge = trainctl("run", "config.json", "--dry-run", "--set", "model.vocab_size=2000000000", cwd=tmp_path)
+    assert huge.returncode == 2 and "does not fit" in huge.stderr
 
 
 def test_a_dry_run_touches_nothing_and_loads_no_engine(tmp_path):

@@ -159,3 +159,14 @@ def test_a_hang_up_saves_the_run_unless_nohup_asked_otherwise(tmp_path):
     done = shell(f"rm -rf runs; (trap '' HUP; exec TRAINCTL run config.json --set training.max_steps=3000) "
                  f">/dev/null 2>&1 & {wait}; kill -HUP $!; wait $!", tmp_path)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "state.json", "COMPLETE", "model.safetensors"])
+def test_a_fifo_in_a_checkpoint_is_not_waited_for(tmp_path, name):
+    train(tmp_path, config_with(training__max_steps=20, checkpoint__interval=10))
+    newest = tmp_path / "runs/mini/checkpoints/step-20" / name
+    newest.unlink()
+    os.mkfifo(newest)
+    done = trainctl("run", "config.json", "--set", "training.max_steps=30", cwd=tmp_path, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert "step-20" in done.stderr

@@ -16,6 +16,9 @@ namespace fs = std::filesystem;
 
 // Throws UserError(code) naming the path and errno's text.
 std::string read_file(const fs::path& path, ExitCode code);
+// The same for files of our own making, where a FIFO or device in their place must not be waited
+// for.
+std::string read_regular_file(const fs::path& path, ExitCode code);
 
 // Writes to a temporary name in the same folder, fsyncs file and folder, renames over `path`. On
 // failure the old file is untouched and the temporary one removed; throws UserError(code) with path

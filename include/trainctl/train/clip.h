@@ -11,10 +11,7 @@ namespace trainctl {
 // blocks in fp64 on the CPU: the value does not depend on the number of threads.
 at::Tensor gradient_norm(const std::vector<at::Tensor>& grads);
 
-// Clips in place to `max_norm` (0: not at all) and returns the norm before.
-at::Tensor clip_gradients(const std::vector<at::Tensor>& grads, double max_norm);
-
-// The same clipping as a number to divide by, max(1, (norm + 1e-6) / max_norm), for an optimizer
+// Clipping to `max_norm` as a number to divide by, max(1, (norm + 1e-6) / max_norm), for an optimizer
 // kernel that divides the gradients on its way (Optimizer::step's grad_scale): no pass over the
 // gradients of its own. Undefined when max_norm is 0.
 at::Tensor clip_divisor(const at::Tensor& norm, double max_norm);

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "support/testing.h"
+
 namespace trainctl {
 namespace {
 
@@ -17,11 +19,6 @@ using testing::IsEmpty;
 
 class FilesTest : public testing::Test {
  protected:
-  FilesTest() {
-    std::string pattern = (fs::temp_directory_path() / "trainctl-files-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~FilesTest() override { fs::remove_all(folder_); }
   void touch(const std::string& name) const {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name) << name;
@@ -34,17 +31,11 @@ class FilesTest : public testing::Test {
     return names;
   }
   std::string error_of(const std::function<void()>& action, ExitCode code) const {
-    try {
-      action();
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), code);
-      return error.what();
-    }
-    ADD_FAILURE() << "no UserError";
-    return "";
+    return refusal_of(code, action);
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
 };
 
 TEST_F(FilesTest, AtomicWriteReplacesAndLeavesNoTemporaryFile) {
@@ -70,6 +61,15 @@ TEST_F(FilesTest, ReadingAMissingFileOrAFolderNamesIt) {
               HasSubstr("No such file"));
   EXPECT_THAT(error_of([&] { read_file(folder_, ExitCode::kData); }, ExitCode::kData),
               HasSubstr("Is a directory"));
+}
+
+TEST_F(FilesTest, ReadingARegularFileDoesNotWaitForAFifo) {
+  touch("plain");
+  EXPECT_EQ(read_regular_file(folder_ / "plain", ExitCode::kCheckpoint), "plain");
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { read_regular_file(folder_ / "fifo", ExitCode::kCheckpoint); },
+                       ExitCode::kCheckpoint),
+              HasSubstr("not a regular file"));
 }
 
 TEST_F(FilesTest, GlobsMatchAtAnyDepthSortedWithoutHiddenFiles) {

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "trainctl/base/log.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
@@ -32,18 +33,11 @@ CheckpointContent content_of(int64_t step, int64_t elements = 16) {
 class CheckpointTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "checkpoint-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    checkpoints_ = folder_ / "checkpoints";
     set_log_sink([this](LogLevel level, const std::string& message) {
       if (level == LogLevel::kWarning) warnings_.push_back(message);
     });
   }
-  void TearDown() override {
-    set_log_sink(nullptr);
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { set_log_sink(nullptr); }
 
   fs::path save(int64_t step, int64_t keep_latest = 3) {
     return save_checkpoint(checkpoints_, content_of(step), keep_latest);
@@ -63,13 +57,7 @@ class CheckpointTest : public ::testing::Test {
   }
   template <typename Action>
   std::string refusal(const Action& action) {
-    try {
-      action();
-      return "";
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), ExitCode::kCheckpoint);
-      return error.what();
-    }
+    return refusal_of(ExitCode::kCheckpoint, action);
   }
   static void flip_byte(const fs::path& file, int64_t at) {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -79,7 +67,8 @@ class CheckpointTest : public ::testing::Test {
     stream.put(static_cast<char>(byte ^ 1));
   }
 
-  fs::path folder_, checkpoints_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path(), checkpoints_ = folder_ / "checkpoints";
   std::vector<std::string> warnings_;
 };
 

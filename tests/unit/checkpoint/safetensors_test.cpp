@@ -8,6 +8,8 @@
 #include <csignal>
 #include <fstream>
 
+#include "support/testing.h"
+
 namespace trainctl {
 namespace {
 
@@ -16,13 +18,6 @@ using ::testing::HasSubstr;
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "safetensors-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path file() const { return folder_ / "t.safetensors"; }
   size_t files_in_folder() const {
     return static_cast<size_t>(
@@ -32,16 +27,11 @@ class SafetensorsTest : public ::testing::Test {
 
   template <typename Action>
   std::string refusal(const Action& action) {
-    try {
-      action();
-      return "";
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), ExitCode::kCheckpoint);
-      return error.what();
-    }
+    return refusal_of(ExitCode::kCheckpoint, action);
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
 };
 
 bool same(const at::Tensor& a, const at::Tensor& b) {

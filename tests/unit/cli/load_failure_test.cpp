@@ -49,5 +49,10 @@ TEST(ExplainLoadFailure, ForeignLibTorchAndDamagedFiles) {
               HasSubstr("GLIBC_TUNABLES"));
 }
 
+TEST(ExplainLoadFailure, TooLittleAddressSpaceNamesTheLimit) {
+  EXPECT_THAT(explain_load_failure("e", "libtorch_cpu.so: failed to map segment from shared object"),
+              HasSubstr("ulimit -v"));
+}
+
 }  // namespace
 }  // namespace trainctl

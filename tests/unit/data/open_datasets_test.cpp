@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "support/testing.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
 #include "trainctl/data/data.h"
@@ -32,10 +33,8 @@ Window window(const Dataset& dataset, int64_t index) {
 // Runs in a folder of its own, which is also the working directory.
 class TextDatasets : public testing::Test {
  protected:
-  TextDatasets() : before_(std::filesystem::current_path()) {
-    std::string name = (std::filesystem::temp_directory_path() / "text-data-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-    std::filesystem::current_path(folder_);
+  TextDatasets() {
+    fs::current_path(folder_);
     set_log_sink([this](LogLevel, const std::string& message) { logged_ += message + "\n"; });
     config_.model.vocab_size = 257;
     config_.data.train = {"train.txt"};
@@ -44,8 +43,7 @@ class TextDatasets : public testing::Test {
   }
   ~TextDatasets() override {
     set_log_sink(nullptr);
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
+    fs::current_path(before_);
   }
 
   static void write(const std::string& path, const std::string& text) {
@@ -58,16 +56,12 @@ class TextDatasets : public testing::Test {
     return text;
   }
   std::string error() const {
-    try {
-      open_datasets(config_);
-    } catch (const UserError& user_error) {
-      EXPECT_EQ(user_error.code(), ExitCode::kData);
-      return user_error.what();
-    }
-    return "no error";
+    return refusal_of(ExitCode::kData, [this] { open_datasets(config_); });
   }
 
-  std::filesystem::path before_, folder_;
+  fs::path before_ = fs::current_path();
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   std::string logged_;
   Config config_;
 };
@@ -161,7 +155,7 @@ TEST_F(TextDatasets, RefusesATextShorterThanAWindow) {
   EXPECT_THAT(error(), AllOf(HasSubstr("the text has 8 tokens"), HasSubstr("data.seq_len 8"),
                              HasSubstr("take 9"), HasSubstr("lower data.seq_len to at most 7")));
   write("train.txt", "eight by");
-  EXPECT_EQ(error(), "no error");
+  EXPECT_EQ(error(), "");
   config_.data.validation_fraction = 0.1;  // one window cannot be shared
   EXPECT_THAT(error(), AllOf(HasSubstr("leaves nothing for data.validation_fraction"),
                              HasSubstr("data.validation_fraction to 0")));
@@ -179,7 +173,7 @@ TEST_F(TextDatasets, RefusesModelsThatTextDoesNotFit) {
   config_.model.vocab_size = 256;
   EXPECT_THAT(error(), AllOf(HasSubstr("model.vocab_size is 256"), HasSubstr("at least 257")));
   config_.model.vocab_size = 1000;
-  EXPECT_EQ(error(), "no error");
+  EXPECT_EQ(error(), "");
   config_.model.pooling = Pooling::kMean;
   EXPECT_THAT(error(), HasSubstr("model.pooling"));
 }
@@ -188,7 +182,7 @@ TEST_F(TextDatasets, FingerprintFollowsTheContentNotTheName) {
   write("train.txt", numbered_text(100));
   const std::string before = open_datasets(config_).train->fingerprint();
   EXPECT_EQ(open_datasets(config_).train->fingerprint(), before);
-  std::filesystem::rename("train.txt", "moved.txt");
+  fs::rename("train.txt", "moved.txt");
   config_.data.train = {"moved.txt"};
   EXPECT_EQ(open_datasets(config_).train->fingerprint(), before);
 

@@ -10,18 +10,13 @@
 #include "trainctl/base/error.h"
 #include "trainctl/plan/plan.h"
 #include "trainctl/runtime/device.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
 
 std::string refusal_of(const ModelConfig& config) {
-  try {
-    build_model(config);
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
+  return refusal_of(ExitCode::kUsage, [&] { build_model(config); });
 }
 
 class EveryModel : public ::testing::TestWithParam<std::pair<std::string, ModelConfig>> {};

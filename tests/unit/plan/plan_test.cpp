@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "trainctl/base/error.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
@@ -28,20 +29,8 @@ Config run_config() {
   return config;
 }
 
-// Message of the UserError that `action` throws; fails on another code.
-std::string user_error(ExitCode code, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  ADD_FAILURE() << "no UserError";
-  return "";
-}
-
 std::string refused_batches(const TrainingConfig& config, int64_t ranks) {
-  return user_error(ExitCode::kUsage, [&] { plan_batches(config, 10, {ranks, 0}); });
+  return refusal_of(ExitCode::kUsage, [&] { plan_batches(config, 10, {ranks, 0}); });
 }
 
 int64_t total_steps(const Config& config, const DataExtent& extent) {
@@ -141,7 +130,7 @@ TEST(MakePlan, RefusesASchedulePlannedForAnUnknownLength) {
   Config config = run_config();
   config.training.max_time = 60;
   const auto refused = [&] {
-    return user_error(ExitCode::kUsage, [&] { make_plan(config, {10, 100, 0}, {1, 0}); });
+    return refusal_of(ExitCode::kUsage, [&] { make_plan(config, {10, 100, 0}, {1, 0}); });
   };
   config.lr_scheduler.type = ScheduleType::kCosine;
   EXPECT_THAT(refused(), HasSubstr("lr_scheduler.type"));
@@ -152,13 +141,13 @@ TEST(MakePlan, RefusesASchedulePlannedForAnUnknownLength) {
 
 TEST(MakePlan, RefusesARunWithoutLimitAndDataWithoutASequence) {
   Config config = run_config();
-  EXPECT_THAT(user_error(ExitCode::kUsage,
+  EXPECT_THAT(refusal_of(ExitCode::kUsage,
                          [&] {
                            make_plan(config, {10, 100, 0}, {1, 0});
                          }),
               HasSubstr("training.max_steps"));
   config.training.max_steps = 1;
-  EXPECT_THAT(user_error(ExitCode::kData,
+  EXPECT_THAT(refusal_of(ExitCode::kData,
                          [&] {
                            make_plan(config, {0, 0, 0}, {1, 0});
                          }),

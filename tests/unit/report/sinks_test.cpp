@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainctl/base/log.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
@@ -32,17 +33,11 @@ StepRecord step_record(int64_t step) {
 class SinkTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "sinks-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     set_log_sink([this](LogLevel level, const std::string& message) {
       if (level == LogLevel::kWarning) warnings_.push_back(message);
     });
   }
-  void TearDown() override {
-    set_log_sink(nullptr);
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { set_log_sink(nullptr); }
 
   fs::path metrics() const { return folder_ / "metrics.jsonl"; }
   void write(const std::string& text) const { std::ofstream(metrics(), std::ios::binary) << text; }
@@ -64,7 +59,8 @@ class SinkTest : public ::testing::Test {
         [this](const std::string& text) { shown_.push_back("L:" + text); });
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   std::vector<std::string> warnings_;
   std::vector<std::string> shown_;  // "P:" printed, "L:" live line
 };

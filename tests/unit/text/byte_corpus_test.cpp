@@ -9,6 +9,7 @@
 
 #include "trainctl/base/error.h"
 #include "trainctl/text/byte_tokenizer.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
@@ -22,15 +23,8 @@ using testing::Not;
 // Runs in a folder of its own, which is also the working directory.
 class ByteCorpusTest : public testing::Test {
  protected:
-  ByteCorpusTest() : before_(fs::current_path()) {
-    std::string name = (fs::temp_directory_path() / "byte-corpus-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-    fs::current_path(folder_);
-  }
-  ~ByteCorpusTest() override {
-    fs::current_path(before_);
-    fs::remove_all(folder_);
-  }
+  ByteCorpusTest() { fs::current_path(folder_); }
+  ~ByteCorpusTest() override { fs::current_path(before_); }
 
   static void write(const fs::path& path, const std::string& text) {
     if (path.has_parent_path()) fs::create_directories(path.parent_path());
@@ -51,16 +45,12 @@ class ByteCorpusTest : public testing::Test {
     return decode_bytes(ids);
   }
   static std::string error_of(const std::vector<std::string>& patterns) {
-    try {
-      load(patterns);
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), ExitCode::kData);
-      return error.what();
-    }
-    return "no error";
+    return refusal_of(ExitCode::kData, [&] { load(patterns); });
   }
 
-  fs::path before_, folder_;
+  fs::path before_ = fs::current_path();
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
 };
 
 TEST_F(ByteCorpusTest, ExpandsGlobsInOrderEachFileOnce) {

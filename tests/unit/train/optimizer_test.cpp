@@ -10,6 +10,7 @@
 #include <map>
 
 #include "trainctl/base/error.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
@@ -229,29 +230,15 @@ class OptimizerStateTest : public OptimizerTest {
   // What the file of `entries` makes load_state say.
   std::string refusal(std::vector<TensorEntry> entries) {
     write_safetensors(path_, entries, {});
-    try {
-      make()->load_state(SafetensorsFile(path_));
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), ExitCode::kCheckpoint);
-      return error.what();
-    }
-    ADD_FAILURE() << "nothing refused";
-    return "";
+    return refusal_of(ExitCode::kCheckpoint, [&] { make()->load_state(SafetensorsFile(path_)); });
   }
 
   static TensorEntry& entry(std::vector<TensorEntry>& entries, const std::string& name) {
     return *std::find_if(entries.begin(), entries.end(), [&](auto& e) { return e.name == name; });
   }
 
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "trainctl_optimizer_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
-    path_ = dir_ / "optimizer.safetensors";
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
-  fs::path dir_, path_;
+  TemporaryFolder temporary_;
+  fs::path path_ = temporary_.path() / "optimizer.safetensors";
 };
 
 TEST_F(OptimizerStateTest, ContinuesBitwiseAndByNameInAnotherOrder) {

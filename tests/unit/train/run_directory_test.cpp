@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "trainctl/base/process.h"
+#include "support/testing.h"
 
 namespace trainctl {
 namespace {
@@ -17,23 +18,12 @@ using testing::HasSubstr;
 
 class RunDirectoryTest : public testing::Test {
  protected:
-  RunDirectoryTest() {
-    std::string pattern = (fs::temp_directory_path() / "trainctl-run-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~RunDirectoryTest() override { fs::remove_all(folder_); }
-
   std::string refusal(const std::string& name, bool fresh = false) const {
-    try {
-      RunDirectory directory(folder_, name, fresh);
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      return error.what();
-    }
-    return "";
+    return refusal_of(ExitCode::kUsage, [&] { RunDirectory directory(folder_, name, fresh); });
   }
 
-  std::string folder_;
+  TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path().string();
 };
 
 TEST_F(RunDirectoryTest, HoldsTheLockWhileItLivesAndReleasesIt) {

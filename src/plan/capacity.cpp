@@ -1,4 +1,4 @@
-#include "train/capacity.h"
+#include "trainctl/plan/capacity.h"
 
 #include "trainctl/base/strings.h"
 

@@ -1,4 +1,4 @@
-#include "train/capacity.h"
+#include "trainctl/plan/capacity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
