@@ -109,14 +109,15 @@ std::string length_text(const Config& config, const RunPlan& plan) {
 
 }  // namespace
 
-int dry_run(const LoadedConfig& loaded) {
+int dry_run(const LoadedConfig& loaded, const ProcessWorld& world) {
   const Config& config = loaded.config;
   const bool is_text = config.data.format == DataFormat::kText;
   const Extents extents = is_text ? text_extents(config) : synthetic_extents(config);
-  const RunPlan plan = make_plan(config, extents.train, WorldShape{});
+  const RunPlan plan = make_plan(config, extents.train, WorldShape{world.world_size, world.rank});
   if (config.backend.device == "cpu")
     require_memory(config, plan.parameter_count, memory_limit());
   require_output_folder(config, plan);
+  if (world.rank != 0) return 0;  // one of them says it for all
   for (const std::string& warning : loaded.warnings) log_warning(warning);
   for (const std::string& warning : plan.warnings) log_warning(warning);
   const BatchPlan& batch = plan.batch;

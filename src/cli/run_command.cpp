@@ -6,10 +6,11 @@
 #include "cli/engine_host.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
-#include "cli/world_environment.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/stop.h"
+#include "trainctl/base/world_json.h"
 #include "trainctl/config/load.h"
+#include "trainctl/launch/process_world.h"
 
 namespace trainctl {
 namespace {
@@ -22,16 +23,20 @@ struct RunArguments {
   bool print_param_hash = false;
 };
 
-// Variables that CUDA's libraries read once, when they are loaded; the user's own setting holds.
-void prepare_environment(const Config& config) {
+// Variables that libraries read once, when they are loaded; the user's own setting holds.
+void prepare_environment(const Config& config, const ProcessWorld& world) {
+  // LibTorch's own notes about sockets it tries again; what fails in the end is an error of ours.
+  if (world.distributed()) setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   if (config.backend.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-nlohmann::json make_request(const LoadedConfig& loaded, const RunArguments& arguments) {
+nlohmann::json make_request(const LoadedConfig& loaded, const RunArguments& arguments,
+                            const ProcessWorld& world) {
   return {
       {"command", "run"},
       {"config", nlohmann::json::parse(config_to_json(loaded.config))},
       {"options", {{"resume", arguments.resume}, {"print_param_hash", arguments.print_param_hash}}},
+      {"world", world},
       {"warnings", loaded.warnings},
       {"origins", loaded.origins}};
 }
@@ -57,12 +62,12 @@ int run_command(const Arguments& words) {
   if (arguments.resume.empty()) throw usage_error("--resume needs auto, never or a path");
 
   const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
-  if (arguments.dry_run) return dry_run(loaded);
-  refuse_many_processes();
-  prepare_environment(loaded.config);
+  const ProcessWorld world = read_process_world(process_environment());
+  if (arguments.dry_run) return dry_run(loaded, world);
+  prepare_environment(loaded.config, world);
   install_stop_handlers();
   terminal().tolerate_write_errors();  // failing to log never stops training
-  return call_engine(make_request(loaded, arguments));
+  return call_engine(make_request(loaded, arguments, world));
 }
 
 }  // namespace trainctl

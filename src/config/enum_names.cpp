@@ -177,6 +177,17 @@ const EnumNames& enum_names<CommBackend>() {
 }
 
 template <>
+const EnumNames& enum_names<GradientCompression>() {
+  static const EnumNames names = {
+      {value("none", GradientCompression::kNone, "fp32, as they are"),
+       value("bf16", GradientCompression::kBf16, "bfloat16: half the traffic, 8 bits of precision"),
+       value("fp16", GradientCompression::kFp16,
+             "half precision: half the traffic; small gradients underflow")},
+      {{"powersgd", kLater, true}}};
+  return names;
+}
+
+template <>
 const EnumNames& enum_names<ProgressStyle>() {
   static const EnumNames names = {
       {value("auto", ProgressStyle::kAuto, "a bar on a terminal, lines elsewhere"),

@@ -61,6 +61,28 @@ Table make_parallel_table() {
       .above(0)
       .at_most(65536)
       .aka({"bucket_cap_mb"});
+  add_field<&ParallelConfig::compression>(t, "compression",
+                                          "Format in which gradients travel between ranks.")
+      .aka({"gradient_compression", "comm_hook"});
+  add_field<&ParallelConfig::find_unused_parameters>(
+      t, "find_unused_parameters",
+      "Look in every step for parameters that the loss does not reach, and take their gradients as "
+      "zero; without it they end the run, by name.");
+  add_field<&ParallelConfig::check_parameters_every>(
+      t, "check_parameters_every",
+      "Steps between checks that all ranks hold the same parameters; 0: only at the start.")
+      .unit("steps")
+      .range(0, 1e9)
+      .aka({"check_parameters_interval"});
+  add_field<&ParallelConfig::timeout>(t, "timeout",
+                                      "How long a rank waits for the others before it reports a "
+                                      "hang: longer than the longest checkpoint and the slowest "
+                                      "start.")
+      .time()
+      .range(1, 604800)
+      .aka({"timeout_seconds", "dist_timeout", "ddp_timeout"});
+  add_field<&ParallelConfig::self_test>(
+      t, "self_test", "Sum buckets for two seconds at the start and show the bandwidth.");
   return t;
 }
 

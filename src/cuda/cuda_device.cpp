@@ -169,8 +169,10 @@ at::Tensor CudaDevice::to_device(const at::Tensor& host) {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(int index) {
-  require_gpu(index, visible_gpus());
+std::unique_ptr<Device> make_cuda_device(int index, bool only_one_counts) {
+  const int visible = visible_gpus();
+  if (only_one_counts && visible == 1) index = 0;
+  require_gpu(index, visible);
   if (index > std::numeric_limits<c10::DeviceIndex>::max()) {
     throw environment_error("LibTorch numbers GPUs up to " +
                             std::to_string(std::numeric_limits<c10::DeviceIndex>::max()));

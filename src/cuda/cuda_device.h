@@ -23,7 +23,8 @@ class CudaStartError : public std::runtime_error {
   std::string name_;
 };
 
-// Throws CudaStartError, or environment_error for a GPU that does not exist or is too old.
-std::unique_ptr<Device> make_cuda_device(int index);
+// Throws CudaStartError, or environment_error for a GPU that does not exist or is too old. With
+// `only_one_counts` and one GPU visible, that one is opened whatever the index.
+std::unique_ptr<Device> make_cuda_device(int index, bool only_one_counts);
 
 }  // namespace trainctl

@@ -1,4 +1,4 @@
-// The unit's three entries. Nothing but C types and, from open_device, one Device crosses here.
+// The unit's entries. Nothing but C types, one Device and one process group crosses here.
 #include "trainctl/cuda/cuda_unit.h"
 
 #include <ATen/Context.h>
@@ -67,8 +67,29 @@ TRAINCTL_CUDA_EXPORT const char* trainctl_cuda_facts() {
   return facts.c_str();
 }
 
+TRAINCTL_CUDA_EXPORT int trainctl_cuda_make_nccl_backend(const TrainctlCudaHost* host, void* store,
+                                                         int rank, int size, long long timeout_ms,
+                                                         void** backend) {
+  using trainctl::ExitCode;
+  try {
+    const auto borrowed =
+        c10::intrusive_ptr<c10d::Store>::reclaim_copy(static_cast<c10d::Store*>(store));
+    *backend =
+        trainctl::make_nccl_group(borrowed, rank, size, std::chrono::milliseconds(timeout_ms))
+            .release();
+    return 0;
+  } catch (const c10::Error& e) {
+    host->error(host->user, static_cast<int>(ExitCode::kEnvironment), 0, "",
+                (std::string("NCCL does not start: ") + e.what_without_backtrace()).c_str());
+  } catch (const std::exception& e) {
+    host->error(host->user, static_cast<int>(ExitCode::kEnvironment), 0, "",
+                (std::string("NCCL does not start: ") + e.what()).c_str());
+  }
+  return 1;
+}
+
 TRAINCTL_CUDA_EXPORT int trainctl_cuda_open_device(const TrainctlCudaHost* host, int index,
-                                                   void** device) {
+                                                   int only_one_counts, void** device) {
   using trainctl::ExitCode;
   const auto log = host->log;
   void* user = host->user;
@@ -77,7 +98,7 @@ TRAINCTL_CUDA_EXPORT int trainctl_cuda_open_device(const TrainctlCudaHost* host,
     log(nullptr, static_cast<int>(level), text.c_str());
   });
   try {
-    *device = trainctl::make_cuda_device(index).release();
+    *device = trainctl::make_cuda_device(index, only_one_counts != 0).release();
     return 0;
   } catch (const trainctl::CudaStartError& e) {
     host->error(user, static_cast<int>(ExitCode::kEnvironment), e.status(), e.name().c_str(),

@@ -1,6 +1,8 @@
 // The engine's side of the C border: requests come in as JSON, errors go out through callbacks.
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -11,8 +13,10 @@
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/version.h"
+#include "trainctl/base/world_json.h"
 #include "trainctl/config/load.h"
 #include "trainctl/engine/engine_api.h"
+#include "trainctl/parallel/communicator.h"
 #include "trainctl/train/generate_command.h"
 #include "trainctl/train/trainer.h"
 
@@ -31,6 +35,11 @@ RunHost wrap(const TrainctlHost& host) {
   return out;
 }
 
+// A single process where the request names none.
+ProcessWorld world_of(const Json& request) {
+  return request.value("world", Json::object()).get<ProcessWorld>();
+}
+
 ExitCode run_command(const Json& request, const RunHost& host) {
   const Json options = request.value("options", Json::object());
   // The executable has validated and resolved the config; reading it again is the one way to get a
@@ -40,7 +49,7 @@ ExitCode run_command(const Json& request, const RunHost& host) {
   run.resume = options.value("resume", "auto");
   run.print_param_hash = options.value("print_param_hash", false);
   run.config_warnings = request.value("warnings", std::vector<std::string>());
-  return run_training(config, run, host);
+  return run_training(config, world_of(request), run, host);
 }
 
 ExitCode generate_command(const Json& request, const RunHost& host) {
@@ -90,7 +99,26 @@ std::string explain(const c10::Error& error) {
 
 int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
   host.error(host.user, static_cast<int>(code), text.c_str());
+  if (connections_abandoned()) {
+    // Threads of the process group may wait for ranks that never come: nothing waits for them.
+    std::fflush(nullptr);
+    ::_exit(static_cast<int>(code));
+  }
   return static_cast<int>(code);
+}
+
+// Several ranks say the same things: rank 0 does it for all, and each host's first rank warns of
+// what may be wrong there alone.
+LogSink make_log_sink(const TrainctlHost& host, const ProcessWorld& world) {
+  return [host, world](LogLevel level, const std::string& text) {
+    if (world.rank > 0 && level < LogLevel::kError &&
+        (world.local_rank > 0 || level < LogLevel::kWarning)) {
+      return;
+    }
+    const bool named = world.rank > 0 && level == LogLevel::kWarning;
+    const std::string line = named ? "rank " + std::to_string(world.rank) + ": " + text : text;
+    host.log(host.user, static_cast<int>(level), line.c_str());
+  };
 }
 
 }  // namespace
@@ -104,11 +132,10 @@ extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
     const char* request, const TrainctlHost* host) {
   using namespace trainctl;
   install_cpu_allocator();
-  set_log_sink([host](LogLevel level, const std::string& text) {
-    host->log(host->user, static_cast<int>(level), text.c_str());
-  });
   try {
-    const int code = static_cast<int>(dispatch(Json::parse(request), wrap(*host)));
+    const Json json = Json::parse(request);
+    set_log_sink(make_log_sink(*host, world_of(json)));
+    const int code = static_cast<int>(dispatch(json, wrap(*host)));
     set_log_sink(nullptr);
     return code;
   } catch (const UserError& error) {

@@ -41,6 +41,10 @@ std::string step_to_json(const StepRecord& record) {
   if (record.skipped) {
     line["skipped"] = true;
   }
+  if (record.slowest_rank) {
+    line["slowest_rank"] = *record.slowest_rank;
+    put_number(line, "slowest_rank_ratio", record.slowest_rank_ratio);
+  }
   return line.dump();
 }
 

@@ -58,14 +58,24 @@ void require_threads(int64_t threads) {
   join_all();
 }
 
-std::string apply_threads(const BackendConfig& backend) {
+// How many processes share the processors this one sees. A task of srun has its own where Slurm
+// counts them per task.
+int64_t sharing_processes(const ProcessWorld& world, const CpuBudget& budget) {
+  const bool counted_per_task = world.source == "srun" && budget.slurm.has_value();
+  return counted_per_task ? 1 : world.local_world_size;
+}
+
+std::string apply_threads(const BackendConfig& backend, const ProcessWorld& world) {
   const CpuBudget budget = cpu_budget();
   int64_t threads = backend.threads;
   std::string reason = "backend.threads";
   if (threads == 0) {
     const std::optional<int64_t> omp = omp_num_threads();
-    threads = omp.value_or(budget.usable);
-    reason = omp ? "OMP_NUM_THREADS" : budget.limited_by;
+    const int64_t sharing = sharing_processes(world, budget);
+    threads = omp.value_or(std::max<int64_t>(budget.usable / sharing, 1));
+    reason = omp           ? "OMP_NUM_THREADS"
+             : sharing > 1 ? budget.limited_by + " / " + std::to_string(sharing) + " processes"
+                           : budget.limited_by;
   } else if (threads > kMostThreadsPerProcessor * budget.usable) {
     throw usage_error("backend.threads: " + std::to_string(threads) + " threads for " +
                       std::to_string(budget.usable) + " processors (" + budget.limited_by +
@@ -155,9 +165,10 @@ HeaderLines apply_determinism(const BackendConfig& backend, const at::Device& de
 
 }  // namespace
 
-HeaderLines apply_backend(const Config& config, const at::Device& device) {
+HeaderLines apply_backend(const Config& config, const at::Device& device,
+                          const ProcessWorld& world) {
   HeaderLines lines;
-  lines.emplace_back("threads", apply_threads(config.backend));
+  lines.emplace_back("threads", apply_threads(config.backend, world));
   lines.emplace_back("fp32 matmul",
                      apply_matmul_precision(config.precision.float32_matmul_precision, device));
   for (auto& line : apply_determinism(config.backend, device)) {

@@ -80,7 +80,8 @@ int linked_cuda_version() {
   return version;
 }
 
-OpenedGpu open_cuda_device(const fs::path& path, int index, const GpuEvidence& evidence) {
+OpenedGpu open_cuda_device(const fs::path& path, const GpuChoice& gpu,
+                           const GpuEvidence& evidence) {
   OpenedGpu opened;
   void* library = load_unit(path, &opened.why);
   if (library == nullptr) {
@@ -94,7 +95,7 @@ OpenedGpu open_cuda_device(const fs::path& path, int index, const GpuEvidence& e
   UnitFailure failure;
   const TrainctlCudaHost host = {&failure, log_from_unit, error_from_unit};
   void* device = nullptr;
-  if (open(&host, index, &device) == 0) {
+  if (open(&host, gpu.index, gpu.only_one_counts ? 1 : 0, &device) == 0) {
     opened.device.reset(static_cast<Device*>(device));
     return opened;
   }
@@ -106,6 +107,22 @@ OpenedGpu open_cuda_device(const fs::path& path, int index, const GpuEvidence& e
     throw UserError(static_cast<ExitCode>(failure.exit_code), failure.text);
   }
   return opened;
+}
+
+void* make_nccl_backend(void* store, int rank, int size, int64_t timeout_ms) {
+  Explanation why;
+  void* library = load_unit(cuda_unit_path(), &why);
+  if (library == nullptr) throw environment_error(why.text());
+  const auto make =
+      unit_function<TrainctlCudaMakeNcclBackend>(library, TRAINCTL_CUDA_MAKE_NCCL_BACKEND_SYMBOL);
+  if (make == nullptr) {
+    throw std::logic_error("the CUDA unit lacks " TRAINCTL_CUDA_MAKE_NCCL_BACKEND_SYMBOL);
+  }
+  UnitFailure failure;
+  const TrainctlCudaHost host = {&failure, log_from_unit, error_from_unit};
+  void* backend = nullptr;
+  if (make(&host, store, rank, size, timeout_ms, &backend) == 0) return backend;
+  throw UserError(static_cast<ExitCode>(failure.exit_code), failure.text);
 }
 
 }  // namespace trainctl

@@ -22,7 +22,14 @@ struct OpenedGpu {
   Explanation why;
 };
 
-// Loads the unit at `path` and opens GPU `index`. Once loaded it stays: CUDA's own threads may run.
-OpenedGpu open_cuda_device(const fs::path& path, int index, const GpuEvidence& evidence);
+struct GpuChoice {
+  int index = 0;
+  // Where one GPU alone is visible, it is the one, whatever the index says: Slurm and others give
+  // each process its own.
+  bool only_one_counts = false;
+};
+
+// Loads the unit at `path` and opens a GPU. Once loaded it stays: CUDA's own threads may run.
+OpenedGpu open_cuda_device(const fs::path& path, const GpuChoice& gpu, const GpuEvidence& evidence);
 
 }  // namespace trainctl

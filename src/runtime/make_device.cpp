@@ -1,6 +1,4 @@
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 
 #include "runtime/cpu_device.h"
 #include "runtime/cuda_unit_loader.h"
@@ -20,29 +18,37 @@ std::optional<int> whole_number(const char* begin, const char* end) {
   return value;
 }
 
-// The index in "cuda:N"; for "cuda" and "auto" the rank's place on its host.
-int gpu_index(const std::string& device) {
-  constexpr size_t kPrefix = sizeof("cuda:") - 1;
-  if (device.size() > kPrefix) {
-    const auto index = whole_number(device.data() + kPrefix, device.data() + device.size());
-    if (index) {
-      return *index;
-    }
-  }
-  const char* rank = std::getenv("LOCAL_RANK");
-  return rank == nullptr ? 0 : whole_number(rank, rank + std::strlen(rank)).value_or(0);
+constexpr size_t kIndexBegin = sizeof("cuda:") - 1;
+
+// The number in "cuda:N".
+std::optional<int> named_gpu(const std::string& device) {
+  if (device.size() <= kIndexBegin) return std::nullopt;
+  return whole_number(device.data() + kIndexBegin, device.data() + device.size());
+}
+
+// For "cuda" and "auto" the rank's place on its host, among the GPUs the unit counts.
+GpuChoice choose_gpu(const std::string& device, const ProcessWorld& world) {
+  if (const auto named = named_gpu(device)) return {*named, /*only_one_counts=*/false};
+  return {static_cast<int>(world.local_rank), /*only_one_counts=*/world.distributed()};
+}
+
+// NCCL, too, takes one rank per GPU only.
+void refuse_one_gpu_for_all(const std::string& device, const ProcessWorld& world) {
+  if (world.local_world_size <= 1 || !named_gpu(device)) return;
+  throw usage_error("backend.device \"" + device + "\" names one GPU for " +
+                    std::to_string(world.local_world_size) +
+                    " processes of this host; write \"cuda\", which gives each its own");
 }
 
 bool names_cuda(const std::string& device) {
   if (device == "cuda") {
     return true;
   }
-  return device.rfind("cuda:", 0) == 0 &&
-         whole_number(device.data() + 5, device.data() + device.size()).has_value();
+  return device.rfind("cuda:", 0) == 0 && named_gpu(device).has_value();
 }
 
 // The GPU, or why there is none.
-OpenedGpu try_cuda(const std::string& device) {
+OpenedGpu try_cuda(const std::string& device, const ProcessWorld& world) {
   GpuEvidence evidence = gather_gpu_evidence();
   evidence.runtime_cuda = linked_cuda_version();
   const fs::path unit = cuda_unit_path();
@@ -52,12 +58,13 @@ OpenedGpu try_cuda(const std::string& device) {
   if (decision.verdict != GpuVerdict::kUsable) {
     return {nullptr, decision.why};
   }
-  return open_cuda_device(unit, gpu_index(device), evidence);
+  return open_cuda_device(unit, choose_gpu(device, world), evidence);
 }
 
 }  // namespace
 
-std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda) {
+std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda,
+                                    const ProcessWorld& world) {
   if (why_not_cuda != nullptr) {
     why_not_cuda->clear();
   }
@@ -69,7 +76,8 @@ std::unique_ptr<Device> make_device(const std::string& device, std::string* why_
     throw usage_error("backend.device: \"" + device +
                       "\" is no device; set one of: auto, cpu, cuda, cuda:N (N counts from 0)");
   }
-  OpenedGpu gpu = try_cuda(device);
+  refuse_one_gpu_for_all(device, world);
+  OpenedGpu gpu = try_cuda(device, world);
   if (gpu.device) {
     return std::move(gpu.device);
   }

@@ -9,11 +9,11 @@
 namespace trainctl {
 
 Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const Config& config,
-                    Device& device) {
+                    Device& device, Communicator& communicator) {
   at::NoGradGuard no_grad;
   const std::unique_ptr<EvalLoader> loader =
       make_eval_loader(std::move(dataset), config.training.micro_batch_size,
-                       config.validation.max_batches, WorldShape{}, device);
+                       config.validation.max_batches, communicator.shape(), device);
   const EvaluationMode evaluation_mode(model);
   // fp64, so that the mean does not depend on how the samples fall into batches beyond fp32
   // rounding.
@@ -24,6 +24,8 @@ Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const 
     loss_sum += model.loss_sum(batch->tokens, batch->targets, /*label_smoothing=*/0);
     targets += batch->targets.ne(kIgnoreIndex).sum();
   }
+  communicator.sum(loss_sum, "validation");
+  communicator.sum(targets, "validation");
   Evaluation result;
   result.tokens = targets.item<int64_t>();
   result.loss = loss_sum.item<double>() / static_cast<double>(result.tokens);

@@ -4,23 +4,25 @@
 
 namespace trainctl {
 
-TrainStep::TrainStep(const Config& config, Model& model, Optimizer& optimizer, GradScaler& scaler,
-                     Device& device)
-    : config_(config), model_(model), optimizer_(optimizer), scaler_(scaler), device_(device) {}
+TrainStep::TrainStep(const Config& config, int64_t rank, Model& model, GradientSync& sync,
+                     Optimizer& optimizer, GradScaler& scaler, Device& device)
+    : config_(config),
+      rank_(rank),
+      model_(model),
+      sync_(sync),
+      optimizer_(optimizer),
+      scaler_(scaler),
+      device_(device) {}
 
-StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_rate) {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
+StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_rate,
+                          const std::function<void()>& before_last_backward) {
   const double per_target = 1.0 / static_cast<double>(batch.valid_targets);
 
   optimizer_.release_grad();
   at::Tensor loss;
-  uint64_t micro_batch_number = 0;
-  for (const MicroBatch& micro_batch : batch.micro_batches) {
-    if (config_.model.dropout > 0) {
-      device_.seed(
-          derive_seed(seed, kDropoutStream, static_cast<uint64_t>(step), micro_batch_number));
-    }
-    ++micro_batch_number;
+  for (size_t i = 0; i < batch.micro_batches.size(); ++i) {
+    const MicroBatch& micro_batch = batch.micro_batches[i];
+    if (config_.model.dropout > 0) device_.seed(dropout_seed(step, i));
     at::Tensor micro_loss;
     {
       AutocastGuard autocast(config_.precision.dtype, device_.torch_device());
@@ -28,7 +30,9 @@ StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_
                                    config_.training.label_smoothing) *
                    per_target;
     }
-    scaler_.scale(micro_loss).backward();
+    const bool last = i + 1 == batch.micro_batches.size();
+    if (last) before_last_backward();
+    sync_.backward(scaler_.scale(micro_loss), last);
     loss = loss.defined() ? loss + micro_loss.detach() : micro_loss.detach();
   }
 
@@ -41,6 +45,12 @@ StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_
                   scaler_.found_inf());
   scaler_.update();
   return {loss, grad_norm, scaler_.found_inf()};
+}
+
+uint64_t TrainStep::dropout_seed(int64_t step, size_t micro_batch) const {
+  const uint64_t seed = derive_seed(static_cast<uint64_t>(config_.run.seed), kDropoutStream,
+                                    static_cast<uint64_t>(step), micro_batch);
+  return rank_ == 0 ? seed : derive_seed(seed, static_cast<uint64_t>(rank_));
 }
 
 }  // namespace trainctl

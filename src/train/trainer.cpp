@@ -4,11 +4,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
+#include "trainctl/base/version.h"
 #include "trainctl/config/load.h"
+#include "trainctl/parallel/parameter_check.h"
+#include "trainctl/parallel/self_test.h"
 #include "trainctl/plan/capacity.h"
 #include "trainctl/report/sinks.h"
 
@@ -17,28 +21,56 @@ namespace trainctl {
 // Everything that can be refused is refused here, before the first step; data and device come
 // before the run's folder, so that a refused run leaves nothing behind.
 TrainingSession::TrainingSession(const Config& config, const RunOptions& options,
-                                 const RunHost& host)
+                                 const RunHost& host, Communicator& communicator)
     : config_(config),
       options_(options),
       host_(host),
-      datasets_(open_datasets(config)),
-      device_(make_device(config.backend.device, &why_not_cuda_)),
+      communicator_(communicator),
       validation_clock_(config.validation.interval),
       checkpoint_clock_(config.checkpoint.interval) {
-  backend_lines_ = apply_backend(config, device_->torch_device());
+  communicator_.together("start: data and device", [this] { open_data_and_device(); });
+  compare_data();
+  communicator_.use_device(device_->torch_device());
+  communicator_.together("start: run folder", [this] {
+    if (communicator_.is_main()) open_directory();
+  });
+  find_checkpoint();
+}
+
+void TrainingSession::open_data_and_device() {
+  datasets_ = open_datasets(config_);
+  device_ = make_device(config_.backend.device, &why_not_cuda_, communicator_.world());
+  backend_lines_ = apply_backend(config_, device_->torch_device(), communicator_.world());
   const DataExtent extent = extent_of(*datasets_.train);
-  plan_ = make_plan(config, extent, WorldShape{});
-  if (const std::string warning = varying_shapes(config, extent, plan_.batch);
+  plan_ = make_plan(config_, extent, communicator_.shape());
+  require_memory(config_, plan_.parameter_count, device_->memory().total);
+  state_.threads = at::get_num_threads();
+  state_.ranks = communicator_.world().world_size;
+  state_.dataset_fingerprint = datasets_.train->fingerprint();
+  if (!communicator_.is_main()) return;
+  if (const std::string warning = varying_shapes(config_, extent, plan_.batch);
       !warning.empty() && device_->torch_device().is_cuda()) {
     log_warning(warning);
   }
   for (const std::string& warning : plan_.warnings) log_warning(warning);
-  require_memory(config, plan_.parameter_count, device_->memory().total);
-  directory_ = std::make_unique<RunDirectory>(config.run.output_dir, config.run.name,
-                                              options.resume == "never");
-  state_.threads = at::get_num_threads();
-  state_.dataset_fingerprint = datasets_.train->fingerprint();
-  find_checkpoint();
+}
+
+// Ranks that read other files than rank 0 would train on other samples than its position says.
+void TrainingSession::compare_data() {
+  std::string mine = state_.dataset_fingerprint;
+  if (datasets_.validation != nullptr) mine += " " + datasets_.validation->fingerprint();
+  const std::string main = communicator_.from_main(mine, "start: comparison of data");
+  communicator_.together("start: comparison of data", [&] {
+    if (mine == main) return;
+    throw data_error("rank " + std::to_string(communicator_.world().rank) +
+                     " finds other data than rank 0 in the files that the config names; all hosts "
+                     "have to see the same ones");
+  });
+}
+
+void TrainingSession::open_directory() {
+  directory_ = std::make_unique<RunDirectory>(config_.run.output_dir, config_.run.name,
+                                              options_.resume == "never");
 }
 
 bool TrainingSession::finished() const {
@@ -49,36 +81,52 @@ bool TrainingSession::finished() const {
 }
 
 ExitCode TrainingSession::run() {
-  if (finished()) {
+  const bool was_finished = finished();
+  if (was_finished && communicator_.is_main()) {
     host_.print("run '" + directory_->path().string() +
                 "' is finished: " + std::to_string(state_.step) +
                 " steps done. Raise its limit to train on, or start anew with --resume never.\n");
-    if (!options_.print_param_hash) return ExitCode::kOk;
   }
-  if (!finished()) require_disk(directory_->path(), config_.optimizer, plan_.parameter_count);
+  if (was_finished && !options_.print_param_hash) return ExitCode::kOk;
+  communicator_.together("start: model", [this] { build(); });
+  check_parameters_equal(*model_, communicator_, 0);
+  if (was_finished) {
+    host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
+    return ExitCode::kOk;
+  }
+  sync_ = communicator_.make_gradient_sync(model_->parameters(), config_.parallel);
+  if (config_.parallel.self_test) {
+    self_test_ = all_reduce_self_test(communicator_, config_.parallel.bucket_mb, *device_);
+  }
+  communicator_.together("start: output", [this] { open_sinks(); });
+  return finish(train());
+}
+
+void TrainingSession::build() {
+  if (communicator_.is_main() && !finished()) {
+    require_disk(directory_->path(), config_.optimizer, plan_.parameter_count);
+  }
   model_ = make_model(config_.model, config_.backend, static_cast<uint64_t>(config_.run.seed),
                       device_->torch_device());
   optimizer_ = make_optimizer(config_.optimizer, model_->parameters());
   scaler_ = std::make_unique<GradScaler>(config_.precision.grad_scaler, config_.precision.dtype,
                                          device_->torch_device());
   restore();
-  if (finished()) {
-    host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
-    return ExitCode::kOk;
-  }
-  loader_ = make_train_loader(datasets_.train, config_, plan_.batch, WorldShape{}, *device_);
+  if (finished()) return;
+  loader_ =
+      make_train_loader(datasets_.train, config_, plan_.batch, communicator_.shape(), *device_);
   loader_->seek(state_.position);
   nonfinite_run_ = at::full({}, state_.nonfinite_run,
                             at::TensorOptions(device_->torch_device()).dtype(at::kFloat));
-
-  write_file_atomic(directory_->resolved_config(), config_to_json(config_), ExitCode::kUsage);
-  open_sinks();
-  print_header();
-  return finish(train());
 }
 
 void TrainingSession::open_sinks() {
   std::vector<std::unique_ptr<MetricsSink>> sinks;
+  if (!communicator_.is_main()) {
+    sinks_ = std::make_unique<CompositeSink>(std::move(sinks));
+    return;
+  }
+  write_file_atomic(directory_->resolved_config(), config_to_json(config_), ExitCode::kUsage);
   sinks.push_back(make_console_sink(config_.logging.progress, host_.is_terminal,
                                     host_.terminal_width, host_.print, host_.progress));
   log_ = std::make_unique<RunLog>(directory_->logs() / "run.log");
@@ -88,17 +136,27 @@ void TrainingSession::open_sinks() {
       [](const std::string&) {}));
   sinks.push_back(make_jsonl_sink(directory_->metrics(), state_.step));
   sinks_ = std::make_unique<CompositeSink>(std::move(sinks));
+  print_header();
 }
 
 ExitCode TrainingSession::finish(LoopEnd end) {
   const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
   if (done && validated_step_ != state_.step) validate();
+  if (options_.print_param_hash)
+    host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
+  communicator_.enter(state_.step, "saving the results");
+  communicator_.together("saving of the results", [&] {
+    if (communicator_.is_main()) save_results(end);
+  });
+  return done ? ExitCode::kOk : ExitCode::kStoppedWithCheckpoint;
+}
+
+void TrainingSession::save_results(LoopEnd end) {
+  const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
   if (saved_step_ != state_.step) save_last(done);
   if (done) save_weights();
   sinks_->on_summary(summarize(end));
   sinks_->flush();
-  if (options_.print_param_hash)
-    host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
   if (done && !loss_is_finite()) {
     throw UserError(ExitCode::kTrainingFailed,
                     "the run has come to its end with a loss that is not a finite number; its "
@@ -107,7 +165,6 @@ ExitCode TrainingSession::finish(LoopEnd end) {
                     "training.max_grad_norm, "
                     "and start anew with --resume never");
   }
-  return done ? ExitCode::kOk : ExitCode::kStoppedWithCheckpoint;
 }
 
 bool TrainingSession::loss_is_finite() const {
@@ -145,8 +202,10 @@ SummaryRecord TrainingSession::summarize(LoopEnd end) const {
                         std::to_string(state_.validations_without_improvement) + " validations";
       break;
     case LoopEnd::kSignal:
-      summary.outcome = std::string("stopped by ") + ::strsignal(host_.stop_signal()) +
-                        "; run the same command again to continue";
+      summary.outcome =
+          std::string("stopped by ") + ::strsignal(verdict_.stop_signal) +
+          (verdict_.stop_rank > 0 ? " to rank " + std::to_string(verdict_.stop_rank) : "") +
+          "; run the same command again to continue";
       break;
     case LoopEnd::kMaxTime:
       summary.outcome = "stopped after training.max_time; run the same command again to continue";
@@ -169,9 +228,34 @@ SummaryRecord TrainingSession::summarize(LoopEnd end) const {
   return summary;
 }
 
-ExitCode run_training(const Config& config, const RunOptions& options, const RunHost& host) {
-  for (const std::string& warning : options.config_warnings) log_warning(warning);
-  return TrainingSession(config, options, host).run();
+namespace {
+
+// What all ranks have to be given alike. Paths and the device may have other names on other hosts.
+std::string must_agree(const Config& config, const RunOptions& options) {
+  auto json = nlohmann::json::parse(config_to_json(config));
+  for (const char* key : {"backend", "logging"}) json.erase(key);
+  json["run"].erase("output_dir");
+  for (const char* key : {"train", "validation", "workers", "prefetch"}) json["data"].erase(key);
+  json["program"] = kBuildId;
+  json["--print-param-hash"] = options.print_param_hash;
+  return json.dump();
+}
+
+}  // namespace
+
+ExitCode run_training(const Config& config, const ProcessWorld& world, const RunOptions& options,
+                      const RunHost& host) {
+  if (world.rank == 0) {
+    for (const std::string& warning : options.config_warnings) log_warning(warning);
+  }
+  const std::unique_ptr<Communicator> communicator =
+      world.distributed() ? join_ranks(world, config.parallel, must_agree(config, options))
+                          : make_single_communicator();
+  try {
+    return TrainingSession(config, options, host, *communicator).run();
+  } catch (const std::exception&) {
+    std::rethrow_exception(communicator->end_with(std::current_exception()));
+  }
 }
 
 }  // namespace trainctl

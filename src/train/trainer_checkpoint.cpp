@@ -32,44 +32,83 @@ std::string data_changes(const std::vector<std::string>& differences) {
                          ", or start anew with --resume never");
 }
 
+// What makes a resumed run differ from an uninterrupted one in the last bits, or in its batches.
+void warn_of_other_rounding(const TrainingState& now, const TrainingState& saved,
+                            const Config& config) {
+  if (now.ranks != saved.ranks) {
+    log_warning("resuming with " + std::to_string(now.ranks) + " ranks a run made with " +
+                std::to_string(saved.ranks) +
+                (config.training.global_batch_size == 0
+                     ? ": without training.global_batch_size a step has another number of "
+                       "sequences now"
+                     : ": the same samples in the same order, equal to rounding"));
+  }
+  if (now.threads != saved.threads) {
+    log_warning("resuming with " + std::to_string(now.threads) + " threads a run made with " +
+                std::to_string(saved.threads) +
+                ": results will agree to rounding, not bit for bit (set "
+                "backend.threads to " +
+                std::to_string(saved.threads) + ")");
+  }
+}
+
 }  // namespace
 
+// Rank 0 chooses, so that all ranks load the same one; each verifies it.
 void TrainingSession::find_checkpoint() {
-  if (options_.resume == "auto" || options_.resume == "never") {
-    checkpoint_ = load_newest_checkpoint(directory_->checkpoints());
-    if (!checkpoint_ && fs::exists(directory_->metrics())) {
-      log_warning("'" + directory_->path().string() +
-                  "' holds an earlier run without a checkpoint: starting at step 0, "
-                  "its metrics are replaced");
+  communicator_.together("start: checkpoint", [this] {
+    if (communicator_.is_main()) open_newest();
+  });
+  const std::string path = communicator_.from_main(
+      checkpoint_ ? fs::absolute(checkpoint_->path).string() : "", "start: checkpoint");
+  communicator_.together("start: loading of the checkpoint", [&] {
+    if (path.empty()) return;
+    if (!communicator_.is_main()) {
+      std::error_code ignored;
+      if (!fs::is_directory(path, ignored)) {
+        throw checkpoint_error("'" + path +
+                               "', from which rank 0 resumes, is not there on the "
+                               "host of rank " +
+                               std::to_string(communicator_.world().rank) +
+                               "; put run.output_dir on a file system that all hosts share");
+      }
+      checkpoint_ = load_checkpoint(path);
     }
-  } else {
-    checkpoint_ = open_checkpoint(options_.resume, ExitCode::kCheckpoint);
-  }
-  if (!checkpoint_) return;
+    adopt_state();
+  });
+}
 
+void TrainingSession::open_newest() {
+  if (options_.resume != "auto" && options_.resume != "never") {
+    checkpoint_ = open_checkpoint(options_.resume, ExitCode::kCheckpoint);
+    return;
+  }
+  checkpoint_ = load_newest_checkpoint(directory_->checkpoints());
+  if (!checkpoint_ && fs::exists(directory_->metrics())) {
+    log_warning("'" + directory_->path().string() +
+                "' holds an earlier run without a checkpoint: starting at step 0, "
+                "its metrics are replaced");
+  }
+}
+
+void TrainingSession::adopt_state() {
   const std::string where = checkpoint_->path.string();
   SavedState saved = state_from_json(checkpoint_->state_json, where);
   const std::vector<std::string> differences =
       config_differences(saved.config_json, config_, where);
-  if (!differences.empty()) {
+  if (!differences.empty() && communicator_.is_main()) {
     log_warning("the config differs from the checkpoint's (checkpoint → now; now counts):\n  " +
                 join(differences, "\n  "));
   }
-  const std::string fingerprint = state_.dataset_fingerprint;
-  const int64_t threads = state_.threads;
+  const TrainingState now = state_;
   state_ = saved.state;
   if (finished()) return;
-  if (fingerprint != state_.dataset_fingerprint) {
+  if (now.dataset_fingerprint != state_.dataset_fingerprint) {
     refuse_other_data(where, differences);
   }
-  if (threads != state_.threads) {
-    log_warning("resuming with " + std::to_string(threads) + " threads a run made with " +
-                std::to_string(state_.threads) +
-                ": results will agree to rounding, not bit for bit (set "
-                "backend.threads to " +
-                std::to_string(state_.threads) + ")");
-    state_.threads = threads;
-  }
+  if (communicator_.is_main()) warn_of_other_rounding(now, state_, config_);
+  state_.threads = now.threads;
+  state_.ranks = now.ranks;
 }
 
 void TrainingSession::restore() {
@@ -79,11 +118,15 @@ void TrainingSession::restore() {
   optimizer_->load_state(checkpoint_->optimizer);
   scaler_->load_state(state_.scaler);
   saved_step_ = state_.step;
-  log_info("resuming from " + where + " at step " + std::to_string(state_.step));
+  if (communicator_.is_main()) {
+    log_info("resuming from " + where + " at step " + std::to_string(state_.step));
+  }
   checkpoint_.reset();  // unmaps the files
 }
 
 void TrainingSession::save(bool required) {
+  communicator_.enter(state_.step, "saving a checkpoint");
+  if (!communicator_.is_main()) return;
   CheckpointContent content;
   content.step = state_.step;
   for (const NamedParameter& parameter : model_->parameters()) {

@@ -11,10 +11,13 @@
 
 #include "train/interval_clock.h"
 #include "train/run_log.h"
+#include "train/stragglers.h"
 #include "trainctl/checkpoint/checkpoint.h"
 #include "trainctl/config/config.h"
 #include "trainctl/data/data.h"
 #include "trainctl/model/model.h"
+#include "trainctl/parallel/communicator.h"
+#include "trainctl/parallel/gradient_sync.h"
 #include "trainctl/plan/plan.h"
 #include "trainctl/report/header.h"
 #include "trainctl/report/records.h"
@@ -34,14 +37,20 @@ enum class LoopEnd { kFinished, kStoppedEarly, kSignal, kMaxTime };
 
 class TrainingSession {
  public:
-  TrainingSession(const Config& config, const RunOptions& options, const RunHost& host);
+  TrainingSession(const Config& config, const RunOptions& options, const RunHost& host,
+                  Communicator& communicator);
   ExitCode run();
 
  private:
   // trainer.cpp
+  void open_data_and_device();
+  void compare_data();
+  void open_directory();
   bool finished() const;
+  void build();
   void open_sinks();
   ExitCode finish(LoopEnd end);
+  void save_results(LoopEnd end);
   bool loss_is_finite() const;
   void save_last(bool trained);
   void save_weights();
@@ -50,15 +59,20 @@ class TrainingSession {
   // training_loop.cpp
   LoopEnd train();
   std::optional<LoopEnd> reason_to_stop();
+  StepVote vote();
+  void vote_now();
   void after_step(const StepResult& result, double learning_rate, int64_t targets);
   void log_step(const StepResult& result, double learning_rate);
   void stop_if_diverged(const StepResult& result, double learning_rate);
+  std::string divergence_text(double learning_rate) const;
   void validate();
   void write_samples();
 
   // trainer_checkpoint.cpp
   void find_checkpoint();  // fills checkpoint_ and state_ from what --resume asks for
-  void restore();          // puts the tensors of checkpoint_ in place and lets go of it
+  void open_newest();
+  void adopt_state();
+  void restore();  // puts the tensors of checkpoint_ in place and lets go of it
   void save(bool required);
 
   // run_header.cpp
@@ -67,21 +81,24 @@ class TrainingSession {
   const Config& config_;
   const RunOptions& options_;
   const RunHost& host_;
+  Communicator& communicator_;
 
   DatasetPair datasets_;
   std::string why_not_cuda_;  // set by device_'s construction
   std::unique_ptr<Device> device_;
   HeaderLines backend_lines_;
   RunPlan plan_;
-  std::unique_ptr<RunDirectory> directory_;
+  std::unique_ptr<RunDirectory> directory_;  // rank 0 alone has it
   std::optional<LoadedCheckpoint> checkpoint_;
   TrainingState state_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradScaler> scaler_;
+  std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<DataLoader> loader_;
   std::unique_ptr<RunLog> log_;
-  std::unique_ptr<MetricsSink> sinks_;  // after log_, to which one of them writes
+  std::unique_ptr<MetricsSink>
+      sinks_;  // after log_, to which one of them writes; none but on rank 0
 
   IntervalClock validation_clock_, checkpoint_clock_;
   at::Tensor nonfinite_run_;  // device scalar: consecutive skipped steps
@@ -91,6 +108,11 @@ class TrainingSession {
   double trained_seconds_ = 0;  // in this process, for the summary's speed
   int64_t trained_tokens_ = 0;
   std::chrono::steady_clock::time_point step_begin_;
+  std::optional<std::string> self_test_;
+  StepVerdict verdict_;      // of the last vote
+  int64_t voting_step_ = 0;  // 0: between steps
+  double own_seconds_ = 0;   // this rank's work in the last step
+  Stragglers stragglers_;
   int64_t saved_step_ = -1, validated_step_ = -1;
 };
 

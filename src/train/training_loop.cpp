@@ -5,6 +5,7 @@
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
+#include "trainctl/parallel/parameter_check.h"
 #include "trainctl/plan/lr_schedule.h"
 #include "trainctl/train/evaluate.h"
 #include "trainctl/train/generate.h"
@@ -25,22 +26,56 @@ std::string short_number(double value) {
 }  // namespace
 
 LoopEnd TrainingSession::train() {
-  TrainStep train_step(config_, *model_, *optimizer_, *scaler_, *device_);
+  TrainStep train_step(config_, communicator_.world().rank, *model_, *sync_, *optimizer_, *scaler_,
+                       *device_);
+  vote_now();
   for (;;) {
     if (const std::optional<LoopEnd> end = reason_to_stop()) return *end;
 
     step_begin_ = std::chrono::steady_clock::now();
+    voting_step_ = state_.step + 1;
+    communicator_.enter(voting_step_, "reading data");
     const StepBatch batch = loader_->next();
+    communicator_.enter(voting_step_, "forward and backward passes");
     const double learning_rate =
         learning_rate_at(config_.lr_scheduler, config_.optimizer.learning_rate, state_.step,
                          plan_.total_steps, plan_.warmup_steps);
-    const StepResult result = train_step.run(batch, state_.step, learning_rate);
+    double own_seconds = 0;
+    const StepResult result = train_step.run(batch, state_.step, learning_rate, [&] {
+      own_seconds = seconds_since(step_begin_);
+      communicator_.begin_vote([this] { return vote(); });
+    });
+    own_seconds_ = own_seconds + sync_->own_seconds();
     state_.position = batch.position_after;
     after_step(result, learning_rate, batch.valid_targets);
 
-    if (validation_clock_.due(state_.step)) validate();
-    if (checkpoint_clock_.due(state_.step)) save(/*required=*/false);
+    verdict_ = communicator_.finish_vote();
+    stragglers_.add(verdict_.seconds);
+    if (verdict_.validate) validate();
+    if (verdict_.save) save(/*required=*/false);
+    const int64_t every = config_.parallel.check_parameters_every;
+    if (every > 0 && state_.step % every == 0) {
+      check_parameters_equal(*model_, communicator_, state_.step);
+    }
+    if (verdict_.validate || verdict_.save) vote_now();  // they may have taken long
   }
+}
+
+StepVote TrainingSession::vote() {
+  StepVote vote;
+  vote.stop_signal = host_.stop_signal();
+  const double limit = config_.training.max_time;
+  vote.out_of_time = limit > 0 && seconds_since(process_start_) >= limit;
+  vote.validate = voting_step_ > 0 && validation_clock_.due(voting_step_);
+  vote.save = voting_step_ > 0 && checkpoint_clock_.due(voting_step_);
+  vote.seconds = own_seconds_;
+  return vote;
+}
+
+void TrainingSession::vote_now() {
+  voting_step_ = 0;
+  communicator_.begin_vote([this] { return vote(); });
+  verdict_ = communicator_.finish_vote();
 }
 
 std::optional<LoopEnd> TrainingSession::reason_to_stop() {
@@ -50,9 +85,8 @@ std::optional<LoopEnd> TrainingSession::reason_to_stop() {
         state_.validations_without_improvement >= config_.validation.early_stopping.patience;
     return early ? LoopEnd::kStoppedEarly : LoopEnd::kFinished;
   }
-  if (host_.stop_signal() != 0) return LoopEnd::kSignal;
-  const double limit = config_.training.max_time;
-  if (limit > 0 && seconds_since(process_start_) >= limit) return LoopEnd::kMaxTime;
+  if (verdict_.stop_signal != 0) return LoopEnd::kSignal;
+  if (verdict_.out_of_time) return LoopEnd::kMaxTime;
   return std::nullopt;
 }
 
@@ -81,7 +115,9 @@ void TrainingSession::log_step(const StepResult& result, double learning_rate) {
   const auto sequences = static_cast<double>(datasets_.train->size());
   record.epoch = static_cast<double>(state_.position.epoch) +
                  static_cast<double>(state_.position.index) / sequences;
-  record.loss = result.loss.item<double>();
+  const at::Tensor loss = result.loss.clone();
+  communicator_.sum(loss, "sum of the loss");
+  record.loss = loss.item<double>();
   record.learning_rate = learning_rate;
   record.grad_norm = result.grad_norm.item<double>();
   record.skipped = result.found_inf.item<double>() != 0;
@@ -101,6 +137,7 @@ void TrainingSession::log_step(const StepResult& result, double learning_rate) {
         static_cast<double>(state_.tokens) / static_cast<double>(state_.step) * per_token;
     record.eta_seconds = per_step * static_cast<double>(plan_.total_steps - state_.step);
   }
+  stragglers_.report(&record);
   state_.last_loss = record.loss;
   trained_seconds_ += window_seconds_;
   trained_tokens_ += window_tokens_;
@@ -115,7 +152,14 @@ void TrainingSession::stop_if_diverged(const StepResult& result, double learning
   if (state_.nonfinite_run < config_.training.max_nonfinite_steps) return;
   log_step(result, learning_rate);
   sinks_->flush();
+  // All ranks see the same sums of gradients; one of them explains.
+  communicator_.together("end of a diverged run", [&] {
+    if (!communicator_.is_main()) return;
+    throw UserError(ExitCode::kTrainingFailed, divergence_text(learning_rate));
+  });
+}
 
+std::string TrainingSession::divergence_text(double learning_rate) const {
   std::vector<std::string> broken;
   size_t broken_count = 0;
   for (const NamedParameter& parameter : model_->parameters()) {
@@ -126,7 +170,7 @@ void TrainingSession::stop_if_diverged(const StepResult& result, double learning
   std::string message =
       "training diverged: gradients were not finite in " + std::to_string(state_.nonfinite_run) +
       " steps in a row, up to step " + std::to_string(state_.step) + " (loss " +
-      short_number(result.loss.item<double>()) + ", learning rate " + short_number(learning_rate);
+      short_number(state_.last_loss.value_or(0)) + ", learning rate " + short_number(learning_rate);
   if (scaler_->enabled()) message += ", loss scale " + short_number(scaler_->current_scale());
   message += "). Not finite: " + std::to_string(broken_count) + " of " +
              std::to_string(model_->parameters().size()) + " gradients";
@@ -138,14 +182,16 @@ void TrainingSession::stop_if_diverged(const StepResult& result, double learning
           ? "Lower optimizer.learning_rate, or use precision.dtype bf16, which needs no loss scale."
           : "Lower optimizer.learning_rate, add lr_scheduler.warmup_steps, or set "
             "training.max_grad_norm.";
-  throw UserError(ExitCode::kTrainingFailed, message);
+  return message;
 }
 
 void TrainingSession::validate() {
   validated_step_ = state_.step;
   if (datasets_.validation != nullptr) {
     const auto begin = std::chrono::steady_clock::now();
-    const Evaluation evaluation = evaluate(*model_, datasets_.validation, config_, *device_);
+    communicator_.enter(state_.step, "validation");
+    const Evaluation evaluation =
+        evaluate(*model_, datasets_.validation, config_, *device_, communicator_);
     ValidationRecord record;
     record.step = state_.step;
     record.validation_loss = evaluation.loss;
@@ -161,7 +207,8 @@ void TrainingSession::validate() {
     }
     sinks_->on_validation(record);
   }
-  write_samples();
+  communicator_.enter(state_.step, "writing samples");
+  if (communicator_.is_main()) write_samples();
 }
 
 void TrainingSession::write_samples() {

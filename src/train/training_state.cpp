@@ -58,6 +58,7 @@ std::string state_to_json(const TrainingState& state, const Config& config) {
   json["last_validation_loss"] = optional_number(state.last_validation_loss);
   json["dataset_fingerprint"] = state.dataset_fingerprint;
   json["threads"] = state.threads;
+  json["ranks"] = state.ranks;
   json["config"] = Json::parse(config_to_json(config));
   return json.dump(2) + "\n";
 }
@@ -88,6 +89,7 @@ SavedState state_from_json(const std::string& text, const std::string& where) {
     state.last_validation_loss = read_optional(json.at("last_validation_loss"));
     state.dataset_fingerprint = json.at("dataset_fingerprint").get<std::string>();
     state.threads = json.at("threads").get<int64_t>();
+    state.ranks = json.value("ranks", int64_t{1});
     saved.config_json = json.at("config").dump();
     if (state.step < 0 || state.tokens < 0 || state.position.epoch < 0 ||
         state.position.index < 0) {

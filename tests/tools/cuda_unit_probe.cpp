@@ -32,7 +32,7 @@ int print_facts(const std::string& path) {
 int open_device(const std::string& path) {
   trainctl::GpuEvidence evidence = trainctl::gather_gpu_evidence();
   evidence.runtime_cuda = trainctl::linked_cuda_version();
-  const trainctl::OpenedGpu gpu = trainctl::open_cuda_device(path, 0, evidence);
+  const trainctl::OpenedGpu gpu = trainctl::open_cuda_device(path, {}, evidence);
   if (!gpu.device) {
     std::printf("%s\n", gpu.why.text().c_str());
     return 3;

@@ -25,6 +25,7 @@ enum class Toggle { kAuto, kOn, kOff };  // JSON: "auto", true, false
 enum class AttentionBackend { kAuto, kMath, kFlash, kEfficient, kCudnn };
 enum class ParallelStrategy { kDdp };
 enum class CommBackend { kAuto, kNccl, kGloo };
+enum class GradientCompression { kNone, kBf16, kFp16 };
 enum class ProgressStyle { kAuto, kBar, kLines, kNone };
 
 // A number of steps, or a time ("90s", "10m", "2h"). Both zero: never.
@@ -148,6 +149,11 @@ struct ParallelConfig {
   ParallelStrategy strategy = ParallelStrategy::kDdp;
   CommBackend backend = CommBackend::kAuto;
   double bucket_mb = 25;
+  GradientCompression compression = GradientCompression::kNone;
+  bool find_unused_parameters = false;
+  int64_t check_parameters_every = 0;  // steps; 0: only at the start
+  double timeout = 600;                // seconds
+  bool self_test = false;
 };
 
 struct EarlyStoppingConfig {

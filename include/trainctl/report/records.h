@@ -25,6 +25,10 @@ struct StepRecord {
   uint64_t memory_reserved_bytes = 0;  // by the device's caching allocator; 0 on CPU
   uint64_t memory_peak_bytes = 0;
   double eta_seconds = -1;  // < 0: unknown
+  // Of several ranks: the one that worked longest for its share of the steps since the last record,
+  // without waiting for others, and how many times the ranks' mean that took.
+  std::optional<int64_t> slowest_rank;
+  double slowest_rank_ratio = 1;
 };
 
 struct ValidationRecord {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainctl/base/world.h"
 #include "trainctl/config/config.h"
 
 namespace trainctl {
@@ -41,18 +42,25 @@ class Device {
 // Sets every global switch of ATen from the config: determinism, cuDNN, TF32 and matmul precision,
 // attention back ends, thread counts. Returns header lines that say what is in force. Call it after
 // make_device and before the first tensor operation: once threads run, their pools keep their size.
+// The processes of one host share its processors: backend.threads 0 takes this one's part.
 //
 // float32_matmul_precision "high" and "medium" concern fp32 products only. On CUDA both allow TF32.
 // On CPU "medium" lets oneDNN compute them in bf16, and "high" in TF32, where the processor can.
 std::vector<std::pair<std::string, std::string>> apply_backend(const Config& config,
-                                                               const at::Device& device);
+                                                               const at::Device& device,
+                                                               const ProcessWorld& world = {});
 
 // "auto" takes CUDA where a GPU is usable, else CPU with cause and cure in `why_not_cuda` (may be
 // null; empty when CUDA was taken or not asked for). "cuda" without one throws environment_error
-// with the same two. "cuda" is the GPU of LOCAL_RANK (0 when unset). Loads no CUDA library unless a
-// GPU is wanted and there is a sign of one; it must come before anything else asks ATen about CUDA,
-// which keeps the answer.
-std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda);
+// with the same two. "cuda" is the GPU of the process's local rank among the visible ones, or the
+// only one that is visible. Loads no CUDA library unless a GPU is wanted and there is a sign of
+// one; it must come before anything else asks ATen about CUDA, which keeps the answer.
+std::unique_ptr<Device> make_device(const std::string& device, std::string* why_not_cuda,
+                                    const ProcessWorld& world = {});
+
+// A new c10d::Backend of NCCL from the CUDA unit, which make_device has loaded, as an owning raw
+// pointer; `store` is a c10d::Store. Both are untyped, so that this header needs nothing of c10d.
+void* make_nccl_backend(void* store, int rank, int size, int64_t timeout_ms);
 
 at::ScalarType scalar_type(Dtype dtype);
 

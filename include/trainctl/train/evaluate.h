@@ -1,4 +1,4 @@
-// Mean loss over a data set, each sample once.
+// Mean loss over a data set, each sample once, at any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include "trainctl/config/config.h"
 #include "trainctl/data/data.h"
 #include "trainctl/model/model.h"
+#include "trainctl/parallel/communicator.h"
 #include "trainctl/runtime/device.h"
 
 namespace trainctl {
@@ -16,8 +17,9 @@ struct Evaluation {
   int64_t tokens = 0;  // valid targets
 };
 
-// Dropout off, no label smoothing, under the run's autocast.
+// Dropout off, no label smoothing, under the run's autocast. Every rank takes its share of the
+// batches and gets the result of all.
 Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const Config& config,
-                    Device& device);
+                    Device& device, Communicator& communicator);
 
 }  // namespace trainctl

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trainctl/base/error.h"
+#include "trainctl/base/world.h"
 #include "trainctl/config/config.h"
 #include "trainctl/train/host.h"
 
@@ -17,7 +18,8 @@ struct RunOptions {
 };
 
 // Throws UserError; returns kOk when finished (or finished before), kStoppedWithCheckpoint when
-// stopped by a signal or max_time.
-ExitCode run_training(const Config& config, const RunOptions& options, const RunHost& host);
+// stopped by a signal or max_time. Every process of `world` calls it.
+ExitCode run_training(const Config& config, const ProcessWorld& world, const RunOptions& options,
+                      const RunHost& host);
 
 }  // namespace trainctl

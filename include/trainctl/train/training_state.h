@@ -25,6 +25,7 @@ struct TrainingState {
   std::optional<double> last_loss, last_validation_loss;
   std::string dataset_fingerprint;
   int64_t threads = 0;
+  int64_t ranks = 1;
 };
 
 std::string state_to_json(const TrainingState& state, const Config& config);

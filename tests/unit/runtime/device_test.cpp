@@ -104,14 +104,14 @@ TEST(CudaUnit, IsLookedForBesideThisProgram) {
 }
 
 TEST(CudaUnit, AMissingOneIsExplained) {
-  const OpenedGpu gpu = open_cuda_device("/nonexistent/libtrainctl_cuda.so", 0, {});
+  const OpenedGpu gpu = open_cuda_device("/nonexistent/libtrainctl_cuda.so", {}, {});
   EXPECT_EQ(gpu.device, nullptr);
   EXPECT_THAT(gpu.why.text(), HasSubstr("libtrainctl_cuda.so was not found"));
 }
 
 TEST(CudaUnit, ALibraryWithoutABuildIdIsRefused) {
   // libtorch_cpu's neighbour is loaded already and certainly is no unit of this build.
-  const OpenedGpu gpu = open_cuda_device("libc10.so", 0, {});
+  const OpenedGpu gpu = open_cuda_device("libc10.so", {}, {});
   EXPECT_EQ(gpu.device, nullptr);
   EXPECT_THAT(gpu.why.cause, HasSubstr("is of another build (unknown)"));
 }

@@ -1,0 +1,26 @@
+// What a failed operation of several ranks means, in words.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "parallel/heartbeat.h"
+
+namespace trainctl {
+
+enum class FailureKind {
+  kOther,     // not of the connections between ranks
+  kTimeout,   // another rank did not come in time
+  kPeerLost,  // another rank's connection has closed
+};
+
+FailureKind failure_kind(const std::exception& error);
+
+// Names the ranks that the others wait for: those that have come to fewer operations than the
+// furthest, or have given no sign of life for some seconds. `now` in seconds since 1970.
+std::string hang_report(const std::vector<RankState>& ranks, const RankState& mine, double now,
+                        double timeout_seconds);
+
+}  // namespace trainctl

@@ -1,0 +1,9 @@
+// See rendezvous/store.h.
+#pragma once
+
+namespace gloo::transport {
+
+class Device;
+class UnboundBuffer;
+
+}  // namespace gloo::transport
