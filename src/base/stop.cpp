@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <initializer_list>
 
 namespace trainctl {
@@ -46,5 +47,10 @@ void install_stop_handlers() {
 }
 
 int stop_signal() { return requested; }
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
 
 }  // namespace trainctl

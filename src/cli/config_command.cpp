@@ -23,8 +23,16 @@ int config_init(const Arguments& words) {
     return 0;
   }
   std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw usage_error("'" + path + "' is a folder; name the file to write in it");
+  }
   if (fs::exists(path, error) && !force) {
     throw usage_error("'" + path + "' is there already; choose another name, or --force");
+  }
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, error)) {
+    throw usage_error("'" + path + "' cannot be written: there is no folder '" + folder.string() +
+                      "'; make it first (mkdir -p)");
   }
   write_file_atomic(path, config_starter(), ExitCode::kUsage);
   terminal().print("wrote " + path + "\nnext: name your text in data.train, then trainctl run " +

@@ -58,6 +58,9 @@ int unknown_command(const std::string& word) {
                         "' is not in this version; trainctl --help lists what is");
     }
   }
+  if (word == "train" || word == "fit") {
+    throw usage_error("unknown command '" + word + "'; training is: trainctl run CONFIG");
+  }
   std::vector<std::string> names = {"help", "version"};
   for (const Command& command : kCommands) names.emplace_back(command.name);
   const auto near = nearest(word, names);

@@ -9,6 +9,7 @@
 #include "trainctl/base/error.h"
 #include "trainctl/base/files.h"
 #include "trainctl/base/log.h"
+#include "trainctl/base/openmp.h"
 #include "trainctl/base/stop.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/base/version.h"
@@ -53,6 +54,7 @@ void* symbol(void* library, const char* name, const fs::path& path) {
 // The engine stays loaded until the process ends: LibTorch cannot be unloaded.
 TrainctlEngineCall load_engine() {
   const fs::path path = find_engine();
+  bound_spinning();
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw environment_error(explain_load_failure(path.string(), dlerror()));
   const auto build_id = reinterpret_cast<TrainctlEngineBuildId>(

@@ -57,7 +57,9 @@ std::optional<int> parse_arguments(CLI::App* app, const Arguments& arguments) {
 CLI::Option* add_repeated(CLI::App* app, const std::string& name, std::vector<std::string>* values,
                           const std::string& description) {
   // Without this a vector option would swallow the positional arguments after it.
-  return app->add_option(name, *values, description)->allow_extra_args(false);
+  return app->add_option(name, *values, description + " (repeatable)")
+      ->allow_extra_args(false)
+      ->option_text("KEY=VALUE");
 }
 
 CLI::Validator whole_number(int64_t low, int64_t high) {

@@ -23,7 +23,9 @@ Table make_training_table() {
   Table t;
   t.doc =
       "Length of the run and the size of a step. At least one of max_steps, max_tokens, epochs and "
-      "max_time is needed; the first one reached ends the run.";
+      "max_time is needed, and the first one reached ends the run; but max_time ends one process "
+      "only, "
+      "as a request to stop would, and the same command goes on.";
   add_field<&TrainingConfig::max_steps>(t, "max_steps", "Optimizer steps; 0: no such limit.")
       .unit("steps")
       .range(0, 1e15)
@@ -36,7 +38,9 @@ Table make_training_table() {
       .unit("epochs")
       .range(0, 1e9)
       .aka({"num_epochs", "num_train_epochs", "max_epochs"});
-  add_field<&TrainingConfig::max_time>(t, "max_time", "Training time; 0: no such limit.")
+  add_field<&TrainingConfig::max_time>(t, "max_time",
+                                       "Training time of one process, which then stops with a "
+                                       "checkpoint and exit code 75; 0: no such limit.")
       .unit("seconds")
       .range(0, 1e10)
       .time()

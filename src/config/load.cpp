@@ -10,6 +10,12 @@ namespace {
 
 constexpr uintmax_t kLargestFile = 16 << 20;
 
+// "training.max_steps=100", which --set takes one of at a time.
+bool looks_like_override(const std::string& word) {
+  const size_t equals = word.find('=');
+  return equals != std::string::npos && word.find('.') < equals && word.find('/') > equals;
+}
+
 void require_file(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -17,6 +23,8 @@ void require_file(const std::string& path) {
     throw usage_error("config file '" + path + "' does not exist" +
                       (error && error != std::errc::no_such_file_or_directory
                            ? " (" + error.message() + ")"
+                       : looks_like_override(path)
+                           ? "; it looks like an override: give each its own --set"
                            : "; trainctl config init " + path + " writes one to start from"));
   }
   if (fs::is_directory(status)) {

@@ -75,10 +75,20 @@ void create_folder(const fs::path& path) {
                     "; set run.output_dir to a folder that can be written");
 }
 
-void move_aside(const fs::path& path) {
+// The outermost folder of `path` that is not there yet; empty when all are.
+fs::path first_missing(const fs::path& path) {
   std::error_code error;
-  if (!fs::exists(path, error) || (fs::is_directory(path, error) && fs::is_empty(path, error)))
-    return;
+  fs::path missing;
+  for (fs::path part = path; !part.empty() && !fs::exists(part, error); part = part.parent_path()) {
+    missing = part;
+  }
+  return missing;
+}
+
+}  // namespace
+
+fs::path move_aside(const fs::path& path) {
+  std::error_code error;
   for (int n = 1;; ++n) {
     const fs::path aside = path.string() + ".old-" + std::to_string(n);
     if (fs::exists(aside, error)) continue;
@@ -87,12 +97,9 @@ void move_aside(const fs::path& path) {
       throw usage_error("cannot move '" + path.string() + "' aside to '" + aside.string() +
                         "': " + error.message());
     }
-    log_info("moved the earlier run aside to " + aside.string());
-    return;
+    return aside;
   }
 }
-
-}  // namespace
 
 class RunDirectory::Lock {
  public:
@@ -175,11 +182,14 @@ class RunDirectory::Lock {
 
 RunDirectory::RunDirectory(const std::string& output_dir, const std::string& name, bool start_fresh)
     : path_(fs::path(output_dir) / name) {
+  made_ = first_missing(path_);
   create_folder(path_);
   lock_ = std::make_unique<Lock>(path_ / ".lock");
-  if (start_fresh) {
+  if (start_fresh && made_.empty()) {
     lock_.reset();
-    move_aside(path_);
+    if (!fs::is_empty(path_))
+      log_info("moved the earlier run aside to " + move_aside(path_).string());
+    made_ = path_;
     create_folder(path_);
     lock_ = std::make_unique<Lock>(path_ / ".lock");
   }
@@ -187,6 +197,16 @@ RunDirectory::RunDirectory(const std::string& output_dir, const std::string& nam
   create_folder(logs());
 }
 
-RunDirectory::~RunDirectory() = default;
+RunDirectory::~RunDirectory() {
+  std::error_code ignored;
+  if (made_.empty() || fs::exists(resolved_config(), ignored)) return;
+  // Refused before it began: nothing of it is left.
+  lock_.reset();
+  fs::remove_all(path_, ignored);
+  for (fs::path part = path_; part != made_;) {
+    part = part.parent_path();
+    if (!fs::remove(part, ignored)) break;
+  }
+}
 
 }  // namespace trainctl

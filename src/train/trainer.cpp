@@ -3,11 +3,11 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
+#include "trainctl/base/stop.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/base/version.h"
 #include "trainctl/config/load.h"
@@ -71,29 +71,32 @@ void TrainingSession::compare_data() {
 void TrainingSession::open_directory() {
   directory_ = std::make_unique<RunDirectory>(config_.run.output_dir, config_.run.name,
                                               options_.resume == "never");
+  log_ = std::make_unique<RunLog>(directory_->logs() / "run.log");
 }
 
 bool TrainingSession::finished() const {
   return (plan_.total_steps > 0 && state_.step >= plan_.total_steps) ||
          (config_.training.max_tokens > 0 && state_.tokens >= config_.training.max_tokens) ||
-         (config_.validation.early_stopping.patience > 0 &&
-          state_.validations_without_improvement >= config_.validation.early_stopping.patience);
+         stopped_early();
+}
+
+bool TrainingSession::stopped_early() const {
+  const int64_t patience = config_.validation.early_stopping.patience;
+  return patience > 0 && state_.validations_without_improvement >= patience;
 }
 
 ExitCode TrainingSession::run() {
-  const bool was_finished = finished();
-  if (was_finished && communicator_.is_main()) {
-    host_.print("run '" + directory_->path().string() +
-                "' is finished: " + std::to_string(state_.step) +
-                " steps done. Raise its limit to train on, or start anew with --resume never.\n");
+  try {
+    return finished() ? say_finished() : train_to_the_end();
+  } catch (const std::exception& error) {
+    if (log_) log_->write(std::string("error: ") + error.what() + "\n");
+    throw;
   }
-  if (was_finished && !options_.print_param_hash) return ExitCode::kOk;
+}
+
+ExitCode TrainingSession::train_to_the_end() {
   communicator_.together("start: model", [this] { build(); });
   check_parameters_equal(*model_, communicator_, 0);
-  if (was_finished) {
-    host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
-    return ExitCode::kOk;
-  }
   sync_ = communicator_.make_gradient_sync(model_->parameters(), config_.parallel);
   if (config_.parallel.self_test) {
     self_test_ = all_reduce_self_test(communicator_, config_.parallel.bucket_mb, *device_);
@@ -129,7 +132,6 @@ void TrainingSession::open_sinks() {
   write_file_atomic(directory_->resolved_config(), config_to_json(config_), ExitCode::kUsage);
   sinks.push_back(make_console_sink(config_.logging.progress, host_.is_terminal,
                                     host_.terminal_width, host_.print, host_.progress));
-  log_ = std::make_unique<RunLog>(directory_->logs() / "run.log");
   sinks.push_back(make_console_sink(
       ProgressStyle::kLines, /*is_terminal=*/false, /*width=*/100,
       [log = log_.get()](const std::string& text) { log->write(text); },
@@ -137,95 +139,6 @@ void TrainingSession::open_sinks() {
   sinks.push_back(make_jsonl_sink(directory_->metrics(), state_.step));
   sinks_ = std::make_unique<CompositeSink>(std::move(sinks));
   print_header();
-}
-
-ExitCode TrainingSession::finish(LoopEnd end) {
-  const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
-  if (done && validated_step_ != state_.step) validate();
-  if (options_.print_param_hash)
-    host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
-  communicator_.enter(state_.step, "saving the results");
-  communicator_.together("saving of the results", [&] {
-    if (communicator_.is_main()) save_results(end);
-  });
-  return done ? ExitCode::kOk : ExitCode::kStoppedWithCheckpoint;
-}
-
-void TrainingSession::save_results(LoopEnd end) {
-  const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
-  if (saved_step_ != state_.step) save_last(done);
-  if (done) save_weights();
-  sinks_->on_summary(summarize(end));
-  sinks_->flush();
-  if (done && !loss_is_finite()) {
-    throw UserError(ExitCode::kTrainingFailed,
-                    "the run has come to its end with a loss that is not a finite number; its "
-                    "weights are of no use. "
-                    "Lower optimizer.learning_rate, add lr_scheduler.warmup_steps, or set "
-                    "training.max_grad_norm, "
-                    "and start anew with --resume never");
-  }
-}
-
-bool TrainingSession::loss_is_finite() const {
-  return std::isfinite(state_.last_loss.value_or(0)) &&
-         std::isfinite(state_.last_validation_loss.value_or(0));
-}
-
-// The last checkpoint must not be lost. Where it cannot be written, a trained model's weights,
-// which are a third of it, are tried before the error goes up.
-void TrainingSession::save_last(bool trained) {
-  try {
-    save(/*required=*/true);
-  } catch (const UserError&) {
-    if (trained) save_weights();
-    throw;
-  }
-}
-
-void TrainingSession::save_weights() {
-  std::vector<TensorEntry> weights;
-  for (const NamedParameter& parameter : model_->parameters()) {
-    weights.push_back({parameter.name, parameter.tensor.detach()});
-  }
-  write_safetensors(directory_->weights(), weights, {{"format", "pt"}});
-}
-
-SummaryRecord TrainingSession::summarize(LoopEnd end) const {
-  SummaryRecord summary;
-  switch (end) {
-    case LoopEnd::kFinished:
-      summary.outcome = "finished";
-      break;
-    case LoopEnd::kStoppedEarly:
-      summary.outcome = "stopped early: validation loss has not improved for " +
-                        std::to_string(state_.validations_without_improvement) + " validations";
-      break;
-    case LoopEnd::kSignal:
-      summary.outcome =
-          std::string("stopped by ") + ::strsignal(verdict_.stop_signal) +
-          (verdict_.stop_rank > 0 ? " to rank " + std::to_string(verdict_.stop_rank) : "") +
-          "; run the same command again to continue";
-      break;
-    case LoopEnd::kMaxTime:
-      summary.outcome = "stopped after training.max_time; run the same command again to continue";
-      break;
-  }
-  summary.steps = state_.step;
-  summary.tokens = state_.tokens;
-  summary.seconds = state_.seconds;
-  summary.tokens_per_second =
-      trained_seconds_ > 0 ? static_cast<double>(trained_tokens_) / trained_seconds_ : 0;
-  summary.final_loss = state_.last_loss;
-  summary.final_validation_loss = state_.last_validation_loss;
-  if (std::isfinite(state_.best_validation_loss))
-    summary.best_validation_loss = state_.best_validation_loss;
-  summary.memory_peak_bytes = device_->memory().peak;
-  summary.run_dir = directory_->path().string();
-  if (end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly) {
-    summary.weights_path = directory_->weights().string();
-  }
-  return summary;
 }
 
 namespace {

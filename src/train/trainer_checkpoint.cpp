@@ -79,8 +79,9 @@ void TrainingSession::find_checkpoint() {
 }
 
 void TrainingSession::open_newest() {
-  if (options_.resume != "auto" && options_.resume != "never") {
+  if (!is_automatic(options_.resume)) {
     checkpoint_ = open_checkpoint(options_.resume, ExitCode::kCheckpoint);
+    make_way_for(*checkpoint_);
     return;
   }
   checkpoint_ = load_newest_checkpoint(directory_->checkpoints());
@@ -88,6 +89,26 @@ void TrainingSession::open_newest() {
     log_warning("'" + directory_->path().string() +
                 "' holds an earlier run without a checkpoint: starting at step 0, "
                 "its metrics are replaced");
+  }
+}
+
+// Two pasts must not mix in one run. A run goes back to an earlier checkpoint of its own by moving
+// the later ones aside; another run's checkpoint begins only a run that has none.
+void TrainingSession::make_way_for(const LoadedCheckpoint& chosen) {
+  const std::string run = "run '" + directory_->path().string() + "'";
+  const bool own = fs::weakly_canonical(chosen.path.parent_path()) ==
+                   fs::weakly_canonical(directory_->checkpoints());
+  const auto present = list_checkpoints(directory_->checkpoints());
+  if (!own && !present.empty()) {
+    throw usage_error(run + " has a past of its own, up to step " +
+                      std::to_string(present.back().first) + "; --resume " + options_.resume +
+                      " would put another run's in its place. Drop --resume to continue the run, "
+                      "or choose another run.name for one that begins there");
+  }
+  for (const auto& [step, path] : present) {
+    if (step <= chosen.step) continue;
+    log_info(run + " goes back to step " + std::to_string(chosen.step) +
+             "; moved aside: " + move_aside(path).string());
   }
 }
 

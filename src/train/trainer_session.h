@@ -47,13 +47,20 @@ class TrainingSession {
   void compare_data();
   void open_directory();
   bool finished() const;
+  bool stopped_early() const;
+  ExitCode train_to_the_end();
   void build();
   void open_sinks();
+
+  // trainer_outcome.cpp
+  ExitCode say_finished();
+  std::string finished_text() const;
   ExitCode finish(LoopEnd end);
   void save_results(LoopEnd end);
   bool loss_is_finite() const;
   void save_last(bool trained);
   void save_weights();
+  std::string how_to_continue() const;
   SummaryRecord summarize(LoopEnd end) const;
 
   // training_loop.cpp
@@ -62,6 +69,8 @@ class TrainingSession {
   StepVote vote();
   void vote_now();
   void after_step(const StepResult& result, double learning_rate, int64_t targets);
+  double mean_loss(const StepResult& result);  // over all ranks
+  void close_window(double loss);
   void log_step(const StepResult& result, double learning_rate);
   void stop_if_diverged(const StepResult& result, double learning_rate);
   std::string divergence_text(double learning_rate) const;
@@ -71,6 +80,7 @@ class TrainingSession {
   // trainer_checkpoint.cpp
   void find_checkpoint();  // fills checkpoint_ and state_ from what --resume asks for
   void open_newest();
+  void make_way_for(const LoadedCheckpoint& chosen);
   void adopt_state();
   void restore();  // puts the tensors of checkpoint_ in place and lets go of it
   void save(bool required);

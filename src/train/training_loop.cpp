@@ -29,8 +29,13 @@ LoopEnd TrainingSession::train() {
   TrainStep train_step(config_, communicator_.world().rank, *model_, *sync_, *optimizer_, *scaler_,
                        *device_);
   vote_now();
+  std::optional<StepResult> last;
   for (;;) {
-    if (const std::optional<LoopEnd> end = reason_to_stop()) return *end;
+    if (const std::optional<LoopEnd> end = reason_to_stop()) {
+      // Between two logged steps: the summary speaks of the last one.
+      if (last && window_tokens_ > 0) close_window(mean_loss(*last));
+      return *end;
+    }
 
     step_begin_ = std::chrono::steady_clock::now();
     voting_step_ = state_.step + 1;
@@ -48,6 +53,7 @@ LoopEnd TrainingSession::train() {
     own_seconds_ = own_seconds + sync_->own_seconds();
     state_.position = batch.position_after;
     after_step(result, learning_rate, batch.valid_targets);
+    last = result;
 
     verdict_ = communicator_.finish_vote();
     stragglers_.add(verdict_.seconds);
@@ -115,9 +121,7 @@ void TrainingSession::log_step(const StepResult& result, double learning_rate) {
   const auto sequences = static_cast<double>(datasets_.train->size());
   record.epoch = static_cast<double>(state_.position.epoch) +
                  static_cast<double>(state_.position.index) / sequences;
-  const at::Tensor loss = result.loss.clone();
-  communicator_.sum(loss, "sum of the loss");
-  record.loss = loss.item<double>();
+  record.loss = mean_loss(result);
   record.learning_rate = learning_rate;
   record.grad_norm = result.grad_norm.item<double>();
   record.skipped = result.found_inf.item<double>() != 0;
@@ -138,12 +142,22 @@ void TrainingSession::log_step(const StepResult& result, double learning_rate) {
     record.eta_seconds = per_step * static_cast<double>(plan_.total_steps - state_.step);
   }
   stragglers_.report(&record);
-  state_.last_loss = record.loss;
+  close_window(record.loss);
+  sinks_->on_step(record);
+}
+
+double TrainingSession::mean_loss(const StepResult& result) {
+  const at::Tensor loss = result.loss.clone();
+  communicator_.sum(loss, "sum of the loss");
+  return loss.item<double>();
+}
+
+void TrainingSession::close_window(double loss) {
+  state_.last_loss = loss;
   trained_seconds_ += window_seconds_;
   trained_tokens_ += window_tokens_;
   window_seconds_ = 0;
   window_tokens_ = 0;
-  sinks_->on_step(record);
 }
 
 void TrainingSession::stop_if_diverged(const StepResult& result, double learning_rate) {
@@ -175,8 +189,11 @@ std::string TrainingSession::divergence_text(double learning_rate) const {
   message += "). Not finite: " + std::to_string(broken_count) + " of " +
              std::to_string(model_->parameters().size()) + " gradients";
   if (!broken.empty()) message += ", first " + join(broken, ", ");
-  message += ". No update was made from them; checkpoints up to the last good step are kept in '" +
-             directory_->checkpoints().string() + "'. ";
+  message += ". No update was made from them; ";
+  message += list_checkpoints(directory_->checkpoints()).empty()
+                 ? "no checkpoint had been saved yet. "
+                 : "checkpoints up to the last good step are kept in '" +
+                       directory_->checkpoints().string() + "'. ";
   message +=
       scaler_->enabled()
           ? "Lower optimizer.learning_rate, or use precision.dtype bf16, which needs no loss scale."

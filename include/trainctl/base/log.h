@@ -11,7 +11,15 @@ namespace trainctl {
 enum class LogLevel : int { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
 using LogSink = std::function<void(LogLevel, const std::string&)>;
-void set_log_sink(LogSink sink);  // not while other threads log
+void set_log_sink(LogSink sink);
+// Every record also goes to `copy`, until the object ends.
+class LogCopy {
+ public:
+  explicit LogCopy(LogSink copy);
+  ~LogCopy();
+  LogCopy(const LogCopy&) = delete;
+  LogCopy& operator=(const LogCopy&) = delete;
+};
 void log(LogLevel level, const std::string& message);
 
 inline void log_debug(const std::string& m) { log(LogLevel::kDebug, m); }

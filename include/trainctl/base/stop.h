@@ -2,6 +2,8 @@
 // the training loop between steps.
 #pragma once
 
+#include <string>
+
 namespace trainctl {
 
 // For every command, first of all. Descriptors 0 to 2 that the caller closed are opened on
@@ -12,4 +14,5 @@ void prepare_process();
 
 void install_stop_handlers();  // handlers only set a flag; a second SIGINT ends the process at once
 int stop_signal();             // 0, or the signal that asked
+std::string signal_name(int signal);  // "SIGTERM"
 }  // namespace trainctl

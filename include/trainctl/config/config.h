@@ -172,7 +172,7 @@ struct ValidationConfig {
 };
 
 struct CheckpointConfig {
-  Interval interval;  // never: only at the end and when stopped
+  Interval interval = {0, 600};  // never: only at the end and when stopped
   int64_t keep_latest = 3;
 };
 

@@ -15,7 +15,8 @@ class RunDirectory {
   // naming the path when it cannot be written, is a file, or another live run holds it.
   // `start_fresh` moves what is there aside to <name>.old-N first.
   RunDirectory(const std::string& output_dir, const std::string& name, bool start_fresh);
-  ~RunDirectory();  // releases the lock
+  // Releases the lock. A folder made here in which no run began (no resolved config) goes again.
+  ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
@@ -29,7 +30,11 @@ class RunDirectory {
  private:
   class Lock;
   fs::path path_;
+  fs::path made_;  // the outermost folder that was made for it; empty: it was there
   std::unique_ptr<Lock> lock_;
 };
+
+// Renames a file or folder to <name>.old-N, the first N that is free; returns the new name.
+fs::path move_aside(const fs::path& path);
 
 }  // namespace trainctl

@@ -11,6 +11,11 @@
 
 namespace trainctl {
 
+// --resume auto and never look into the run's own folder; anything else is a path.
+inline bool is_automatic(const std::string& resume) {
+  return resume == "auto" || resume == "never";
+}
+
 struct RunOptions {
   std::string resume = "auto";  // auto, never, or the path of a checkpoint or run directory
   bool print_param_hash = false;

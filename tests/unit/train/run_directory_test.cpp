@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
-#include "trainctl/base/process.h"
 #include "support/testing.h"
+#include "trainctl/base/process.h"
 
 namespace trainctl {
 namespace {
@@ -68,12 +68,23 @@ TEST_F(RunDirectoryTest, ADamagedLockIsHeldUntilItIsOldAndTheCureIsNamed) {
 }
 
 TEST_F(RunDirectoryTest, StartingFreshKeepsTheOldRunUnderANewName) {
-  { RunDirectory directory(folder_, "run", false); }
-  std::ofstream(fs::path(folder_) / "run" / "metrics.jsonl") << "old";
+  {
+    RunDirectory directory(folder_, "run", false);
+    std::ofstream(directory.resolved_config()) << "{}";
+    std::ofstream(directory.metrics()) << "old";
+  }
   { RunDirectory directory(folder_, "run", true); }
   { RunDirectory directory(folder_, "run", true); }
   EXPECT_FALSE(fs::exists(fs::path(folder_) / "run" / "metrics.jsonl"));
   EXPECT_EQ(read_file(fs::path(folder_) / "run.old-1" / "metrics.jsonl", ExitCode::kData), "old");
+}
+
+TEST_F(RunDirectoryTest, AFolderInWhichNoRunBeganGoesAgain) {
+  { RunDirectory directory(folder_ + "/new/deeper", "run", false); }
+  EXPECT_FALSE(fs::exists(fs::path(folder_) / "new"));
+  fs::create_directories(fs::path(folder_) / "there" / "run");
+  { RunDirectory directory(folder_ + "/there", "run", false); }
+  EXPECT_TRUE(fs::is_directory(fs::path(folder_) / "there" / "run"));
 }
 
 TEST_F(RunDirectoryTest, AFileInTheWayIsNamed) {
