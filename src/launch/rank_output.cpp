@@ -32,7 +32,7 @@ void LineSplitter::feed(std::string_view bytes, const OnLine& on_line) {
     const size_t back = line.find('\r');
     if (back != std::string_view::npos) {
       if (back + 1 == bytes.size()) {  // "\r" or "\r\n"? the next read says
-        partial_.append(line.substr(0, back));
+        keep(line.substr(0, back), on_line);
         after_return_ = true;
         return;
       }
@@ -42,12 +42,7 @@ void LineSplitter::feed(std::string_view bytes, const OnLine& on_line) {
       continue;
     }
     if (newline == std::string_view::npos) {
-      while (partial_.size() + line.size() > longest_) {
-        const size_t part = longest_ - partial_.size();
-        take(line.substr(0, part), End::kCut, on_line);
-        line.remove_prefix(part);
-      }
-      partial_.append(line);
+      keep(line, on_line);
       return;
     }
     take(line, End::kNewline, on_line);
@@ -55,15 +50,22 @@ void LineSplitter::feed(std::string_view bytes, const OnLine& on_line) {
   }
 }
 
-void LineSplitter::take(std::string_view piece, End end, const OnLine& on_line) {
-  if (partial_.empty()) {
-    on_line(piece, end);
-    return;
+void LineSplitter::keep(std::string_view piece, const OnLine& on_line) {
+  while (partial_.size() + piece.size() > longest_) {
+    const size_t part = longest_ - partial_.size();
+    partial_.append(piece.substr(0, part));
+    piece.remove_prefix(part);
+    on_line(partial_, End::kCut);
+    partial_.clear();
   }
   partial_.append(piece);
-  const std::string line = std::move(partial_);
+}
+
+void LineSplitter::take(std::string_view piece, End end, const OnLine& on_line) {
+  if (partial_.empty() && piece.size() <= longest_) return on_line(piece, end);
+  keep(piece, on_line);
+  on_line(partial_, end);
   partial_.clear();
-  on_line(line, end);
 }
 
 void LineSplitter::finish(const OnLine& on_line) {
@@ -72,19 +74,25 @@ void LineSplitter::finish(const OnLine& on_line) {
 }
 
 void OutputTail::add(std::string_view line) {
-  const size_t visible = line.find_last_not_of(" \t");
-  if (visible == std::string_view::npos) return;
-  if (line.size() > kLongest) {
-    size_t cut = kLongest;
-    while (cut > 0 && (static_cast<unsigned char>(line[cut]) & 0xC0) == 0x80) --cut;
-    lines_.push_back(std::string(line.substr(0, cut)) + "…");
-  } else {
-    lines_.emplace_back(line);
-  }
-  if (lines_.size() > kLines) lines_.pop_front();
+  if (line.find_first_not_of(" \t") == std::string_view::npos) return;
+  const bool full = lines_.size() == kLines;
+  if (!full) lines_.emplace_back();
+  std::string& kept = full ? lines_[oldest_] : lines_.back();
+  if (full) oldest_ = (oldest_ + 1) % kLines;
+  size_t cut = std::min(line.size(), kLongest);
+  while (cut > 0 && cut < line.size() && (static_cast<unsigned char>(line[cut]) & 0xC0) == 0x80)
+    --cut;
+  kept.assign(line.substr(0, cut));
+  if (cut < line.size()) kept += "…";
 }
 
-std::vector<std::string> OutputTail::lines() const { return {lines_.begin(), lines_.end()}; }
+std::vector<std::string> OutputTail::lines() const {
+  std::vector<std::string> ordered(lines_.begin() + static_cast<std::ptrdiff_t>(oldest_),
+                                   lines_.end());
+  ordered.insert(ordered.end(), lines_.begin(),
+                 lines_.begin() + static_cast<std::ptrdiff_t>(oldest_));
+  return ordered;
+}
 
 RankOutput::RankOutput(int pipe, RankOutputTarget target)
     : pipe_(pipe), target_(std::move(target)), buffer_(kReadSize) {

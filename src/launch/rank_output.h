@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,6 +24,7 @@ class LineSplitter {
   void finish(const OnLine& on_line);  // what no newline has ended
 
  private:
+  void keep(std::string_view piece, const OnLine& on_line);
   void take(std::string_view piece, End end, const OnLine& on_line);
 
   size_t longest_;
@@ -39,10 +39,10 @@ class OutputTail {
   static constexpr size_t kLongest = 500;  // bytes of a line that are kept
   void add(std::string_view line);
   std::vector<std::string> lines() const;
-  bool empty() const { return lines_.empty(); }
 
  private:
-  std::deque<std::string> lines_;
+  std::vector<std::string> lines_;  // a ring: ranks may print a million lines a second
+  size_t oldest_ = 0;
 };
 
 struct RankOutputTarget {
