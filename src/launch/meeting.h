@@ -94,7 +94,8 @@ class Meeting {
   PortReservation port_;
   Phase phase_ = Phase::kGathering;
   int64_t attempt_ = 0;
-  bool assigned_ = false;
+  bool own_joined_ = false;
+  std::vector<std::pair<Peer, Message>> early_;  // joined before the serving launcher itself
   int64_t arrivals_ = 0;
   SteadyTime gathering_since_;
   SteadyTime next_report_;

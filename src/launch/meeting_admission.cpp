@@ -66,10 +66,20 @@ void Meeting::take_in(Peer peer, Member* member, const Message& message) {
     }
     return;
   }
+  if (!member->own && !own_joined_) {
+    early_.emplace_back(peer,
+                        message);  // the serving launcher is node 0 and what others must equal
+    return;
+  }
   if (!member->offer && !admit(peer, member, message)) return;
   member->joined = true;
   member->done = false;
+  if (member->own) own_joined_ = true;
   begin_when_complete();
+  for (const auto& [other, earlier] : std::exchange(early_, {})) {
+    const auto found = members_.find(other);
+    if (found != members_.end()) take_in(other, &found->second, earlier);
+  }
 }
 
 bool Meeting::admit(Peer peer, Member* member, const Message& message) {
