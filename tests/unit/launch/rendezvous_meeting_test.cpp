@@ -213,7 +213,7 @@ TEST(Rendezvous, ARankBeyondTheNodesIsRefused) {
 
 TEST(Rendezvous, MoreLaunchersThanNodesAreRefused) {
   const auto options = options_at(free_port(), 2);
-  Launcher a(options, offer_of("a", 0)), b(options, offer_of("b")), c(options, offer_of("c", 1));
+  Launcher a(options, offer_of("a", 0)), b(options, offer_of("b", 1)), c(options, offer_of("c", 1));
   a.join();
   b.join();
   a.assignment();
