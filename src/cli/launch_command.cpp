@@ -63,7 +63,7 @@ int launch_command(const Arguments& words) {
   }
   LaunchJob job;
   job.options = line.options;
-  apply_launch_defaults(read_launch_defaults(environment), &job.options);
+  apply_launch_defaults(environment, &job.options);
   job.target = resolve_target(line, environment);
   if (job.target.is_trainctl()) {
     if (const auto done = check_run(&job)) return *done;

@@ -1,35 +1,27 @@
 #include "trainctl/launch/launch_defaults.h"
 
-#include "trainctl/base/error.h"
+#include "trainctl/base/log.h"
+#include "trainctl/launch/slurm.h"
 
 namespace trainctl {
-namespace {
 
-void require_same(const LaunchOptions& options, const LaunchDefaults& defaults, const char* flag,
-                  int64_t given, int64_t known) {
-  if (!options.given(flag) || given == known) return;
-  throw usage_error(options.source(flag) + " is " + std::to_string(given) + ", but " +
-                    defaults.source + " says " + std::to_string(known) + "; leave it out");
-}
-
-}  // namespace
-
-LaunchDefaults read_launch_defaults(const EnvironmentLookup&) { return {}; }
-
-void apply_launch_defaults(const LaunchDefaults& defaults, LaunchOptions* options) {
-  if (defaults.source.empty() || options->standalone) return;
-  if (defaults.node_count) {
-    require_same(*options, defaults, "nnodes", options->node_count, *defaults.node_count);
-    options->node_count = *defaults.node_count;
+void apply_launch_defaults(const EnvironmentLookup& variable, LaunchOptions* options) {
+  if (options->standalone) return;
+  LaunchPlaceFlags flags;
+  if (options->given("nnodes")) flags.node_count = options->node_count;
+  flags.node_count_source = options->source("nnodes");
+  flags.node_rank = options->node_rank;
+  flags.node_rank_source = options->source("node-rank");
+  const SlurmLaunchAdvice advice = advise_launch(variable, flags);
+  if (!advice.warning.empty()) log_warning(advice.warning);
+  if (!advice.place) return;
+  options->node_count = advice.place->node_count;
+  options->node_rank = advice.place->node_rank;
+  if (options->rdzv_endpoint.empty() && options->master_addr.empty()) {
+    options->rdzv_endpoint = advice.place->endpoint.to_string();
+    options->sources["rdzv-endpoint"] = "SLURM_STEP_NODELIST";
   }
-  if (defaults.node_rank) {
-    if (options->node_rank)
-      require_same(*options, defaults, "node-rank", *options->node_rank, *defaults.node_rank);
-    options->node_rank = *defaults.node_rank;
-  }
-  if (options->node_count > 1 && options->rdzv_endpoint.empty() && options->master_addr.empty())
-    options->rdzv_endpoint = defaults.rdzv_host;
-  if (!options->given("rdzv-id") && !defaults.run_id.empty()) options->run_id = defaults.run_id;
+  if (!options->given("rdzv-id")) options->run_id = advice.place->run_id;
 }
 
 }  // namespace trainctl

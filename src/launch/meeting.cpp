@@ -245,6 +245,7 @@ void Meeting::lose(Peer peer, const std::string& how) {
   news.kind = MessageKind::kLost;
   news.attempt = attempt_;
   news.failure.host = member.host;
+  news.failure.exit_code = static_cast<int>(ExitCode::kEnvironment);
   news.failure.text = "lost " + describe(member) + ": " + how + "; last heard of at " +
                       clock_text(member.last_heard_clock);
   phase_ = Phase::kEnded;

@@ -168,6 +168,7 @@ void RendezvousClient::lost_server(const std::string& how) {
   NodeEvent event;
   event.kind = NodeEvent::Kind::kNodeLost;
   event.failure.host = server_;
+  event.failure.exit_code = static_cast<int>(ExitCode::kEnvironment);
   event.failure.text = "lost the launcher on " + server_ +
                        ", node 0, which connects all others: " + why + "; last heard of at " +
                        clock_text(last_heard_clock_);

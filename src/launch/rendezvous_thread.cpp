@@ -178,6 +178,7 @@ void RendezvousThread::publish() {
 void RendezvousThread::publish_defect(const std::string& what) {
   NodeEvent event;
   event.kind = NodeEvent::Kind::kNodeLost;
+  event.failure.exit_code = 1;
   event.failure.text = "the rendezvous of this launcher failed: " + what;
   {
     const std::lock_guard<std::mutex> lock(mailbox_.mutex);

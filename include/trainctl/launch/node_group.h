@@ -37,9 +37,9 @@ struct WorkerFailure {
   std::string host;
   int64_t rank = 0;
   int64_t local_rank = 0;
-  int exit_code = 0;     // when signal is 0
-  int signal = 0;        // that ended it
-  std::string text;      // the whole explanation as it is shown, several lines
+  int exit_code = 0;         // when signal is 0
+  int signal = 0;            // that ended it
+  std::string text;          // the whole explanation as it is shown, several lines
   bool may_restart = false;  // codes 2 to 5 and 75 never
 
   int launcher_exit_code() const { return signal != 0 ? 128 + signal : exit_code; }
@@ -47,10 +47,10 @@ struct WorkerFailure {
 
 struct NodeEvent {
   enum class Kind {
-    kFailure,    // a worker elsewhere failed first: stop, then restart or end as `restart` says
-    kStop,       // another launcher was asked to stop (signal)
-    kNodeLost,   // a launcher is gone or silent; `failure.text` says which and since when
-    kAllDone,    // every node's workers have ended well
+    kFailure,   // a worker elsewhere failed first: stop, then restart or end as `restart` says
+    kStop,      // another launcher was asked to stop (signal)
+    kNodeLost,  // a launcher is gone or silent; `failure` says which and since when (exit code 3)
+    kAllDone,   // every node's workers have ended well
   };
   Kind kind = Kind::kFailure;
   WorkerFailure failure;
@@ -90,7 +90,7 @@ struct RendezvousOptions {
   std::string host;  // --rdzv-endpoint; the launcher on that host serves it
   int64_t port = 29400;
   int64_t node_count = 2;
-  std::string run_id;  // --rdzv-id; launchers with another one are refused as strangers
+  std::string run_id;       // --rdzv-id; launchers with another one are refused as strangers
   std::string master_addr;  // unset: the endpoint's host
   int64_t master_port = 0;  // 0: a free one on node 0
   std::chrono::milliseconds join_timeout{300'000};

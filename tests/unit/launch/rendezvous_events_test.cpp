@@ -139,6 +139,7 @@ TEST_F(RunningGroup, ALauncherThatEndsIsLostToAllAtOnce) {
     const NodeEvent event = at(node).event_within(seconds(1)).value();
     EXPECT_EQ(event.kind, Kind::kNodeLost);
     EXPECT_EQ(event.failure.host, "b");
+    EXPECT_EQ(event.failure.launcher_exit_code(), 3);
     EXPECT_THAT(event.failure.text, AllOf(HasSubstr("node 1 (b"), HasSubstr("last heard of at")));
   }
 }
@@ -157,6 +158,7 @@ TEST_F(RunningGroup, TheServersEndIsALossToTheOthers) {
   launchers_[0].reset();
   const NodeEvent event = at(1).event();
   EXPECT_EQ(event.kind, Kind::kNodeLost);
+  EXPECT_EQ(event.failure.launcher_exit_code(), 3);
   EXPECT_THAT(event.failure.text, HasSubstr("node 0"));
 }
 
