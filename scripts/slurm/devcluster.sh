@@ -52,6 +52,7 @@ free_ports() {
   done
 }
 
+# cred_expire is also how long a requeued job waits before it starts again (120 s otherwise).
 write_config() {
   local first
   first=$(free_ports $((NODES + 1)))
@@ -61,7 +62,7 @@ SlurmctldHost=$(hostname)(127.0.0.1)
 SlurmctldPort=$first
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket=$DIR/munge.socket
+AuthInfo=socket=$DIR/munge.socket,cred_expire=10
 CredType=cred/munge
 StateSaveLocation=$DIR/state
 SlurmdSpoolDir=$DIR/spool/%n
@@ -144,7 +145,7 @@ stop() {
   for name in "$DIR"/slurmd.*.pid "$DIR/slurmctld.pid" "$DIR/munged.pid"; do
     running "$name" || { rm -f "$name" && continue; }
     pid=$(cat "$name")
-    kill "$pid"
+    kill "$pid" 2>/dev/null || true
     for ((tries = 0; tries < 50; ++tries)); do
       kill -0 "$pid" 2>/dev/null || break
       sleep 0.1

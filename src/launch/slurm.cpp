@@ -160,14 +160,14 @@ SlurmLaunchAdvice advise_launch(const EnvironmentLookup& variable, const LaunchP
   SlurmLaunchAdvice advice;
   const auto step = read_slurm_step(variable);
   if (step && step->task_count > step->node_count) {
-    throw usage_error("srun has started " + std::to_string(step->task_count) + " tasks on " +
-                      std::to_string(step->node_count) +
-                      (step->node_count == 1 ? " node" : " nodes") +
-                      " (SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES), several of them on one; "
-                      "trainctl launch starts a "
-                      "node's ranks itself: give srun --ntasks-per-node=1, or have srun start the "
-                      "ranks, one task per "
-                      "GPU, with srun trainctl run");
+    throw usage_error(
+        "srun has started " + std::to_string(step->task_count) + " tasks on " +
+        std::to_string(step->node_count) + (step->node_count == 1 ? " node" : " nodes") +
+        " (SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES), several of them on one; trainctl "
+        "launch starts a node's ranks itself: give srun --ntasks=" +
+        std::to_string(step->node_count) +
+        " --ntasks-per-node=1, or have srun start the ranks, one task per GPU, with "
+        "srun trainctl run");
   }
   if (step && step->task_count > 1) {
     advice.place = place_in_step(*step, flags);
@@ -180,11 +180,11 @@ SlurmLaunchAdvice advise_launch(const EnvironmentLookup& variable, const LaunchP
                 "ask Slurm for as many nodes (#SBATCH --nodes), or launch on fewer");
   }
   if (!step && nodes > 1) {
-    advice.warning =
-        "this job has " + std::to_string(nodes) +
-        " nodes (SLURM_JOB_NUM_NODES), but this launcher was started without srun and "
-        "reaches its own node only; srun --ntasks-per-node=1 trainctl launch … starts one "
-        "on each";
+    advice.warning = "this job has " + std::to_string(nodes) +
+                     " nodes (SLURM_JOB_NUM_NODES), but this launcher was started without srun and "
+                     "reaches its own node only; srun --ntasks=" +
+                     std::to_string(nodes) +
+                     " --ntasks-per-node=1 trainctl launch … starts one on each";
   }
   return advice;
 }
