@@ -242,18 +242,4 @@ std::string launch_flags_help() {
   return help;
 }
 
-std::string launch_flags_markdown() {
-  std::string text = "| flag | meaning |\n|---|---|\n";
-  for (const FlagRow& row : launch_flags()) {
-    if (row.refused != nullptr) continue;
-    std::string flag = flag_text(row);
-    for (size_t at = 0; (at = flag.find('|', at)) != std::string::npos; at += 2)
-      flag.insert(at, "\\");
-    text += "| `" + flag + "` | " + row.help +
-            (row.other_name != nullptr ? std::string("; also `--") + row.other_name + "`" : "") +
-            " |\n";
-  }
-  return text;
-}
-
 }  // namespace trainctl

@@ -57,7 +57,10 @@ std::optional<WorkerEvent> WorkerGroup::next_event() {
 }
 
 void WorkerGroup::signal(size_t index, int signal_number) const {
-  if (channel_ >= 0 && !told_ && pids_[index] > 0) ::kill(-pids_[index], signal_number);
+  if (channel_ < 0 || told_ || pids_[index] <= 0) return;
+  // Right after fork it has no group of its own yet; the signal then waits until it unblocks it.
+  if (::kill(-pids_[index], signal_number) != 0 && errno == ESRCH)
+    ::kill(pids_[index], signal_number);
 }
 
 void WorkerGroup::end() {

@@ -71,7 +71,6 @@ struct LaunchCommandLine {
 LaunchCommandLine parse_launch_command_line(const std::vector<std::string>& words,
                                             const EnvironmentLookup& variable);
 
-std::string launch_flags_help();      // the flags' part of --help
-std::string launch_flags_markdown();  // the same as docs/launch.md has it
+std::string launch_flags_help();  // the flags' part of --help
 
 }  // namespace trainctl
