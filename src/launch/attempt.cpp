@@ -133,6 +133,7 @@ void Attempt::on_signal(int signal_number) {
   last_signal_time_ = now;
   if (doubled) return;
   if (!stopping_ && failed_.empty()) return request_stop(signal_number, signal_number, true);
+  if (interrupt_ == 0) interrupt_ = signal_number;
   if (signal_number != SIGHUP) kill_all();  // a closed terminal sends it more than once
 }
 
@@ -255,7 +256,6 @@ void Attempt::decide_failure() {
   failure.may_restart = worth_a_restart(facts.end);
   restart_ = failure.may_restart && !plan_.last;
   failure_ = failure;
-  stop_from_failure_ = true;
   nodes_->report_failure(failure, restart_);
   if (!stopping_) begin_stop(SIGTERM);
 }
@@ -299,7 +299,6 @@ void Attempt::read_nodes() {
         restart_ = event->restart;
         failed_.clear();
         decide_at_.reset();
-        stop_from_failure_ = true;
         if (!stopping_) begin_stop(SIGTERM);
         break;
       case NodeEvent::Kind::kStop:
@@ -405,6 +404,7 @@ AttemptResult Attempt::result() const {
   result.failure = failure_;
   result.restart = restart_;
   result.stop_signal = stop_signal_;
+  result.interrupt = interrupt_;
   result.all_well = true;
   bool any_checkpoint = false;
   const Rank* odd = nullptr;

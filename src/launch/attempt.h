@@ -41,6 +41,7 @@ struct AttemptResult {
   std::optional<WorkerFailure> failure;  // the first, on whichever node
   bool restart = false;
   int stop_signal = 0;        // the launcher was asked to stop
+  int interrupt = 0;          // a stop signal that came while ranks were ending already
   bool all_well = false;      // every rank of this node ended with 0
   bool checkpointed = false;  // with 0 or 75, and at least one with 75
 };
@@ -101,7 +102,7 @@ class Attempt {
   bool stopping_ = false;  // ranks have been told to end
   bool killed_ = false;
   int stop_signal_ = 0;
-  bool stop_from_failure_ = false;
+  int interrupt_ = 0;
   std::set<int> forwarded_;
   std::optional<int> last_signal_;
   Clock::time_point last_signal_time_;

@@ -1,5 +1,6 @@
 #include "trainctl/launch/launch.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,6 +80,24 @@ std::unique_ptr<NodeGroup> make_group(const LaunchOptions& options) {
   return make_local_node_group(address, options.master_port, options.run_id);
 }
 
+// The ranks' standard input: the launcher's own, but never a terminal, which would stop whoever
+// reads from it in the background.
+class RankInput {
+ public:
+  RankInput() {
+    if (::isatty(STDIN_FILENO) == 1) null_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+  ~RankInput() {
+    if (null_ >= 0) ::close(null_);
+  }
+  RankInput(const RankInput&) = delete;
+  RankInput& operator=(const RankInput&) = delete;
+  int fd() const { return null_ >= 0 ? null_ : STDIN_FILENO; }
+
+ private:
+  int null_ = -1;
+};
+
 class Launch {
  public:
   Launch(const LaunchJob& job, const NodePlan& plan)
@@ -102,6 +121,7 @@ class Launch {
       if (!result.failure || !result.restart || number >= options_.max_restarts)
         return exit_code(result);
       log_warning("attempt " + std::to_string(number) + " failed: " + result.failure->text);
+      if (result.interrupt != 0) return 128 + result.interrupt;
       if (!wait_before(number + 1)) return stopped_while_waiting();
       log_warning("restarting all ranks, restart " + std::to_string(number + 1) + " of " +
                   std::to_string(options_.max_restarts));
@@ -177,6 +197,7 @@ class Launch {
   LaunchSignals signals_;
   Console console_;
   ConsoleLog log_;
+  RankInput input_;
   std::optional<LogFolders> folders_;
 };
 
@@ -219,6 +240,7 @@ RankPlan Launch::plan_rank(const NodeAssignment& node, int64_t number, int64_t l
   rank.command.environment =
       merge_environment(environ, rank_variables(node, options_, plan_.ranks, place));
   if (!plan_.cpus.empty()) rank.command.cpus = plan_.cpus[index];
+  rank.command.input = input_.fd();
   return rank;
 }
 
