@@ -126,7 +126,7 @@ bool ConsoleQueue::wants_pause() const {
   return bytes_per_second_ >= kFastReader && Clock::now() - window_start_ < 2 * kWindow;
 }
 
-void ConsoleQueue::finish(std::chrono::milliseconds patience) {
+void ConsoleQueue::finish(std::chrono::milliseconds patience, bool (*hurry)()) {
   report_dropped();
   auto limit = Clock::now() + patience;
   while (size_ > 0 && !closed_) {
@@ -138,9 +138,9 @@ void ConsoleQueue::finish(std::chrono::milliseconds patience) {
     }
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count();
-    if (left <= 0) return;
+    if (left <= 0 || hurry()) return;
     pollfd ready = {fd_, POLLOUT, 0};
-    ::poll(&ready, 1, static_cast<int>(left));
+    ::poll(&ready, 1, static_cast<int>(std::min<int64_t>(left, 100)));
   }
 }
 
@@ -183,9 +183,9 @@ bool Console::stdout_closed() const {
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-void Console::finish(std::chrono::milliseconds patience) {
-  out_.finish(patience);
-  error_.finish(patience);
+void Console::finish(std::chrono::milliseconds patience, bool (*hurry)()) {
+  out_.finish(patience, hurry);
+  error_.finish(patience, hurry);
 }
 
 }  // namespace trainctl

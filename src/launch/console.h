@@ -33,8 +33,9 @@ class ConsoleQueue {
   bool wants_pause() const;
   size_t lines_added() const { return lines_added_; }
   int fd() const { return fd_; }
-  // Waits for the rest to be written, as long as some of it goes out every `patience`.
-  void finish(std::chrono::milliseconds patience);
+  // Waits for the rest to be written, as long as some of it goes out every `patience` and `hurry`
+  // does not say that somebody waits.
+  void finish(std::chrono::milliseconds patience, bool (*hurry)());
 
  private:
   bool write_some();  // false: nothing could be written now
@@ -75,7 +76,7 @@ class Console {
   bool is_one_stream() const { return error_is_out_; }
   // stdout's reader is gone, whether or not something waits for it.
   bool stdout_closed() const;
-  void finish(std::chrono::milliseconds patience);
+  void finish(std::chrono::milliseconds patience, bool (*hurry)());
 
  private:
   ConsoleQueue out_, error_;

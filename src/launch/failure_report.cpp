@@ -140,6 +140,11 @@ std::string end_text(const RankEnd& end) {
   return "ended with exit code " + std::to_string(end.exit_code);
 }
 
+bool is_spontaneous(const RankEnd& end) {
+  return end.signal == SIGKILL || end.signal == SIGSEGV || end.signal == SIGBUS ||
+         end.signal == SIGILL || end.signal == SIGFPE || end.signal == SIGSYS;
+}
+
 bool worth_a_restart(const RankEnd& end) {
   if (end.exec_errno != 0) return false;
   const bool is_final = (end.exit_code >= 2 && end.exit_code <= 5) || end.exit_code == 75;
@@ -149,6 +154,10 @@ bool worth_a_restart(const RankEnd& end) {
 std::string likely_cause(const FailureFacts& facts) {
   if (facts.end.exec_errno == ENOEXEC) return "it is no program, and has no #! line";
   if (facts.end.exec_errno != 0) return "";
+  if (facts.guard_was_killed) {
+    return "somebody killed the launcher's guard process (launch-guard), and the kernel the ranks "
+           "with it";
+  }
   if (const std::string cause = kill_cause(facts); !cause.empty()) return cause;
   if (facts.end.signal == SIGBUS) return bus_cause(facts);
   if (facts.end.signal != 0) return signal_cause(facts);

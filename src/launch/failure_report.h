@@ -33,7 +33,8 @@ struct FailureFacts {
   std::string error_file_text;   // content of TORCHELASTIC_ERROR_FILE
   std::vector<std::string> log_files;
   OomKills oom_before, oom_now;
-  double oom_seconds_before = 0;        // how long before the end the counter rose
+  double oom_seconds_before = 0;  // how long before the end the counter rose
+  bool guard_was_killed = false;
   uint64_t shm_size = 0, shm_free = 0;  // /dev/shm; 0: unknown
 };
 
@@ -47,6 +48,9 @@ std::string end_text(const RankEnd& end);
 
 // The readable part of torchrun's error file, or empty.
 std::string error_file_message(const std::string& content);
+
+// Such a death is nobody's consequence; a broken connection or an abort may be.
+bool is_spontaneous(const RankEnd& end);
 
 // Codes 2 to 5 and 75 would end the same way again (docs/exit-codes.md).
 bool worth_a_restart(const RankEnd& end);

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
-#include <cmath>
 #include <csignal>
 
 #include "launch/attempt.h"
 #include "launch/cpu_share.h"
+#include "launch/dry_run.h"
 #include "launch/log_folders.h"
+#include "launch/make_group.h"
 #include "launch/node_plan.h"
 #include "launch/rank_environment.h"
 #include "trainctl/base/error.h"
@@ -47,39 +48,6 @@ class ConsoleLog {
   ConsoleLog& operator=(const ConsoleLog&) = delete;
 };
 
-// Refuses what is missing.
-RendezvousOptions rendezvous_options(const LaunchOptions& options) {
-  RendezvousOptions rendezvous;
-  rendezvous.node_count = options.node_count;
-  rendezvous.run_id = options.run_id;
-  rendezvous.master_addr = options.master_addr;
-  rendezvous.master_port = options.master_port;
-  rendezvous.join_timeout = std::chrono::seconds(std::max(1L, std::lround(options.join_timeout)));
-  if (!options.rdzv_endpoint.empty()) {
-    const Endpoint endpoint =
-        parse_endpoint(options.rdzv_endpoint, options.source("rdzv-endpoint"));
-    rendezvous.host = endpoint.host;
-    rendezvous.port = endpoint.port;
-    return rendezvous;
-  }
-  if (options.master_addr.empty()) {
-    throw usage_error(options.source("nnodes") + " is " + std::to_string(options.node_count) +
-                      ", but --rdzv-endpoint is missing: name the host where the nodes meet, the "
-                      "same on all of them, as in --rdzv-endpoint node1:29400");
-  }
-  // As torchrun's static rendezvous: the launchers meet there, and the ranks take a free port.
-  rendezvous.host = parse_endpoint(options.master_addr, options.source("master-addr")).host;
-  if (options.master_port != 0) rendezvous.port = options.master_port;
-  rendezvous.master_port = 0;
-  return rendezvous;
-}
-
-std::unique_ptr<NodeGroup> make_group(const LaunchOptions& options) {
-  if (options.node_count > 1) return make_rendezvous_node_group(rendezvous_options(options));
-  const std::string address = options.master_addr.empty() ? "127.0.0.1" : options.master_addr;
-  return make_local_node_group(address, options.master_port, options.run_id);
-}
-
 // The ranks' standard input: the launcher's own, but never a terminal, which would stop whoever
 // reads from it in the background.
 class RankInput {
@@ -103,7 +71,7 @@ class Launch {
   Launch(const LaunchJob& job, const NodePlan& plan)
       : job_(job), options_(job.options), plan_(plan), host_(host_name()), log_(&console_) {}
 
-  ~Launch() { console_.finish(kScreenPatience); }
+  ~Launch() { console_.finish(kScreenPatience, &LaunchSignals::stop_pending); }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -187,6 +155,7 @@ class Launch {
     }
     if (result.checkpointed) return static_cast<int>(ExitCode::kStoppedWithCheckpoint);
     if (result.all_well || result.stop_signal == 0) return 0;
+    log_info(std::string("stopped by ") + signal_name(result.stop_signal));
     return 128 + result.stop_signal;
   }
 
@@ -265,53 +234,13 @@ void Launch::say_start(const NodeAssignment& node) const {
   if (folders_->temporary().empty()) log_info("log files in " + folders_->run_folder().string());
 }
 
-std::string dry_run_text(const LaunchJob& job, const NodePlan& plan) {
-  const LaunchOptions& options = job.options;
-  NodeAssignment node;
-  node.node_count = options.node_count;
-  node.node_rank = options.node_rank.value_or(0);
-  node.world_size = plan.ranks * options.node_count;
-  node.first_rank = plan.ranks * node.node_rank;
-  node.run_id = options.run_id;
-  node.master_port = options.master_port;
-  node.master_addr = options.master_addr;
-  std::string text;
-  if (options.node_count == 1) {
-    const auto group = make_group(options);
-    NodeOffer offer;
-    offer.local_world_size = plan.ranks;
-    node = *group->join(offer, 0, [] { return false; });
-  } else if (node.master_addr.empty()) {
-    node.master_addr = rendezvous_options(options).host;
-  }
-  for (int64_t rank = 0; rank < plan.ranks; ++rank) {
-    const auto index = static_cast<size_t>(rank);
-    RankPlace place;
-    place.local_rank = rank;
-    place.threads = plan.threads;
-    if (!plan.own_devices.empty()) place.visible_device = plan.own_devices[index];
-    text += "# rank " + std::to_string(node.first_rank + rank) + ": " + plan.thread_text;
-    if (!plan.cpus.empty()) text += ", CPUs " + format_cpu_list(plan.cpus[index]);
-    text += "\nenv";
-    for (const auto& [name, value] : rank_variables(node, options, plan.ranks, place)) {
-      if (name == "TORCHELASTIC_ERROR_FILE") continue;  // made at the start
-      const bool free_port = name == "MASTER_PORT" && options.master_port == 0;
-      text += " " + name + "=" + (free_port ? "<free port>" : shell_quote(value));
-    }
-    for (const std::string& word : rank_arguments(job.target.argv, rank))
-      text += " " + shell_quote(word);
-    text += "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 int launch(const LaunchJob& job, void (*print)(const std::string& text)) {
   const NodePlan plan = make_node_plan(job, process_environment());
   if (job.options.node_count > 1) rendezvous_options(job.options);
   if (job.options.dry_run) {
-    print(dry_run_text(job, plan));
+    print(launch_dry_run_text(job, plan));
     return 0;
   }
   return Launch(job, plan).run();

@@ -45,11 +45,7 @@ LaunchSignals::LaunchSignals() {
   if (fd_ < 0) throw environment_error(std::string("signalfd: ") + std::strerror(errno));
 }
 
-LaunchSignals::~LaunchSignals() {
-  ::close(fd_);
-  const sigset_t set = read_signals();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
-}
+LaunchSignals::~LaunchSignals() { ::close(fd_); }
 
 std::optional<int> LaunchSignals::next() {
   signalfd_siginfo info = {};

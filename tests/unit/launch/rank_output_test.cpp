@@ -117,7 +117,7 @@ TEST_F(QueueOnPipe, FinishGivesUpOnAReaderThatDoesNotMove) {
   ConsoleQueue queue(ends_[1], 1 << 20);
   queue.add("", std::string(100000, 'x'), "\n");
   const auto start = std::chrono::steady_clock::now();
-  queue.finish(std::chrono::milliseconds(100));
+  queue.finish(std::chrono::milliseconds(100), [] { return false; });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   EXPECT_FALSE(queue.empty());
 }
