@@ -11,6 +11,11 @@ library_packages() {
   [[ $WITH_TESTS -eq 0 ]] || echo libgtest-dev libgmock-dev
 }
 
+# What the slurm and dist tests start; without them these tests are skipped.
+test_tool_packages() {
+  [[ $WITH_TESTS -eq 0 ]] || echo munge slurm-client slurmctld slurmd iproute2
+}
+
 # Prints the packages of the tools and libraries that are not there.
 missing_packages() {
   local package
@@ -21,7 +26,7 @@ missing_packages() {
   command -v git >/dev/null || echo git
   python_usable || echo python3
   python_has_ensurepip || echo python3-venv
-  for package in $(library_packages); do
+  for package in $(library_packages) $(test_tool_packages); do
     package_installed "$package" || echo "$package"
   done
 }

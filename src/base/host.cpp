@@ -180,6 +180,28 @@ uint64_t memory_limit(const fs::path& root) {
   return limit;
 }
 
+OomKills oom_kills(const fs::path& root) {
+  const auto counter = [](const fs::path& file) -> uint64_t {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      if (line.compare(0, 9, "oom_kill ") == 0) {
+        return std::strtoull(line.c_str() + 9, nullptr, 10);
+      }
+    }
+    return 0;
+  };
+  OomKills kills;
+  // A v2 group counts what happens below it too: the sum only has to rise.
+  for (const fs::path& folder : cgroup_folders(root, "")) {
+    kills.control_group += counter(folder / "memory.events");
+  }
+  for (const fs::path& folder : cgroup_folders(root, "memory")) {
+    kills.control_group += counter(folder / "memory.oom_control");
+  }
+  kills.machine = counter(root / "proc/vmstat");
+  return kills;
+}
+
 ResidentMemory resident_memory() {
   return {kilobytes_field("/proc/self/status", "VmRSS:"),
           kilobytes_field("/proc/self/status", "VmHWM:")};

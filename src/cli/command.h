@@ -12,6 +12,7 @@ using Arguments = std::vector<std::string>;  // what follows the command's name
 int run_command(const Arguments& arguments);
 int config_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
+int launch_command(const Arguments& arguments);
 
 int cli_main(int argc, char** argv);
 

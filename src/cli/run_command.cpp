@@ -4,9 +4,8 @@
 #include "cli/command.h"
 #include "cli/dry_run.h"
 #include "cli/engine_host.h"
-#include "cli/parse.h"
+#include "cli/run_arguments.h"
 #include "cli/terminal.h"
-#include "trainctl/base/error.h"
 #include "trainctl/base/stop.h"
 #include "trainctl/base/world_json.h"
 #include "trainctl/config/load.h"
@@ -14,14 +13,6 @@
 
 namespace trainctl {
 namespace {
-
-struct RunArguments {
-  std::string config;
-  std::vector<std::string> overrides;
-  std::string resume = "auto";
-  bool dry_run = false;
-  bool print_param_hash = false;
-};
 
 // Variables that libraries read once, when they are loaded; the user's own setting holds.
 void prepare_environment(const Config& config, const ProcessWorld& world) {
@@ -45,22 +36,7 @@ nlohmann::json make_request(const LoadedConfig& loaded, const RunArguments& argu
 
 int run_command(const Arguments& words) {
   RunArguments arguments;
-  CLI::App app("Trains a model from a JSON config.", "trainctl run");
-  app.add_option("CONFIG", arguments.config, "The config file; see trainctl config init")
-      ->required();
-  add_repeated(&app, "--set", &arguments.overrides,
-               "KEY=VALUE overrides a value of the config, e.g. training.max_steps=100");
-  app.add_option("--resume", arguments.resume,
-                 "auto: continue the run of this name if there is one; never: move it aside and "
-                 "begin anew; PATH: continue from this checkpoint or run")
-      ->capture_default_str();
-  app.add_flag("--dry-run", arguments.dry_run,
-               "Check config and data, say what the run would do, and end");
-  app.add_flag("--print-param-hash", arguments.print_param_hash,
-               "At the end print a checksum over all parameters");
-  if (const auto done = parse_arguments(&app, words)) return *done;
-  if (arguments.resume.empty()) throw usage_error("--resume needs auto, never or a path");
-
+  if (const auto done = parse_run_arguments(words, &arguments)) return *done;
   const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
   const ProcessWorld world = read_process_world(process_environment());
   if (arguments.dry_run) return dry_run(loaded, world);

@@ -34,6 +34,14 @@ ResidentMemory resident_memory();
 // Lets the peak start again from the current value. False where the kernel does not allow it.
 bool reset_resident_peak();
 
+// How often the kernel's OOM killer has struck: in this process's control groups (v2 memory.events,
+// v1 memory.oom_control) and on the whole machine (/proc/vmstat). Only differences mean something.
+struct OomKills {
+  uint64_t control_group = 0;
+  uint64_t machine = 0;
+};
+OomKills oom_kills(const fs::path& root = "/");
+
 // "docker", "podman", "kubernetes", "apptainer" or "container"; empty outside of one.
 std::string container_kind(const fs::path& root = "/");
 

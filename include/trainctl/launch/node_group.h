@@ -37,9 +37,9 @@ struct WorkerFailure {
   std::string host;
   int64_t rank = 0;
   int64_t local_rank = 0;
-  int exit_code = 0;     // when signal is 0
-  int signal = 0;        // that ended it
-  std::string text;      // the whole explanation as it is shown, several lines
+  int exit_code = 0;         // when signal is 0
+  int signal = 0;            // that ended it
+  std::string text;          // the whole explanation as it is shown, several lines
   bool may_restart = false;  // codes 2 to 5 and 75 never
 
   int launcher_exit_code() const { return signal != 0 ? 128 + signal : exit_code; }
@@ -47,10 +47,10 @@ struct WorkerFailure {
 
 struct NodeEvent {
   enum class Kind {
-    kFailure,    // a worker elsewhere failed first: stop, then restart or end as `restart` says
-    kStop,       // another launcher was asked to stop (signal)
-    kNodeLost,   // a launcher is gone or silent; `failure.text` says which and since when
-    kAllDone,    // every node's workers have ended well
+    kFailure,   // a worker elsewhere failed first: stop, then restart or end as `restart` says
+    kStop,      // another launcher was asked to stop (signal)
+    kNodeLost,  // a launcher is gone or silent; `failure` says which and since when (exit code 3)
+    kAllDone,   // every node's workers have ended well
   };
   Kind kind = Kind::kFailure;
   WorkerFailure failure;
@@ -63,13 +63,15 @@ class NodeGroup {
   virtual ~NodeGroup() = default;
 
   // Blocks until all nodes are there for `attempt` (0, 1, …). `stopped` is asked often and ends the
-  // wait (returns nullopt). Throws UserError: disagreement, time-out (with who is missing), busy or
-  // unreachable address.
+  // wait (returns nullopt). nullopt without it: another launcher was asked to stop meanwhile, which
+  // next_event then says (kStop). Throws UserError: disagreement, time-out (with who is missing),
+  // busy or unreachable address, a node lost while waiting for a restart.
   virtual std::optional<NodeAssignment> join(const NodeOffer& offer, int64_t attempt,
                                              bool (*stopped)()) = 0;
 
   // This node's workers failed, ended well, or were told to stop by a signal of this launcher.
-  // `restarts_left` is this launcher's own count, the same on all nodes.
+  // The first failure of an attempt counts, and its `restart` is what all nodes do: once
+  // report_failure returns, next_event holds another node's that came before this one, if any.
   virtual void report_failure(const WorkerFailure& failure, bool restart) = 0;
   virtual void report_done() = 0;
   virtual void report_stop(int signal) = 0;
@@ -88,10 +90,12 @@ struct RendezvousOptions {
   std::string host;  // --rdzv-endpoint; the launcher on that host serves it
   int64_t port = 29400;
   int64_t node_count = 2;
-  std::string run_id;  // --rdzv-id; launchers with another one are refused as strangers
+  std::string run_id;       // --rdzv-id; launchers with another one are refused as strangers
   std::string master_addr;  // unset: the endpoint's host
   int64_t master_port = 0;  // 0: a free one on node 0
-  std::chrono::seconds join_timeout{300};
+  std::chrono::milliseconds join_timeout{300'000};
+  std::chrono::milliseconds heartbeat{1'000};    // a sign of life both ways
+  std::chrono::milliseconds lost_after{10'000};  // of silence
 };
 std::unique_ptr<NodeGroup> make_rendezvous_node_group(const RendezvousOptions& options);
 

@@ -1,0 +1,28 @@
+// `trainctl launch`: starts the ranks of this node, watches over them, and ends with what they
+// ended with.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainctl/launch/options.h"
+#include "trainctl/launch/target.h"
+
+namespace trainctl {
+
+struct LaunchJob {
+  LaunchOptions options;
+  LaunchTarget target;
+  // Of the config that the ranks run; empty for other programs.
+  std::string device;          // backend.device
+  int64_t config_threads = 0;  // backend.threads
+  // What all nodes must agree on beside the launcher's own values: name and value.
+  std::vector<std::pair<std::string, std::string>> agree;
+};
+
+// Returns the exit code (docs/exit-codes.md). Throws UserError before anything is started.
+// `print` shows what --dry-run has to say.
+int launch(const LaunchJob& job, void (*print)(const std::string& text));
+
+}  // namespace trainctl

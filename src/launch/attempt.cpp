@@ -1,0 +1,279 @@
+#include "launch/attempt.h"
+
+#include <poll.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "trainctl/base/log.h"
+#include "trainctl/base/strings.h"
+
+namespace trainctl {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Ranks whose end follows the first failure's so closely may be its cause as well as its effect.
+constexpr milliseconds kFailureWindow{50};
+// A wrapper that passes on what the terminal has sent already doubles signals; nobody is so quick.
+constexpr milliseconds kSameSignal{100};
+constexpr milliseconds kNotice{1000};
+constexpr milliseconds kEndPatience{5000};
+constexpr int kReadsInARow = 4;
+
+}  // namespace
+
+Attempt::Attempt(const AttemptPlan& plan, NodeGroup* nodes, Console* console,
+                 LaunchSignals* signals)
+    : plan_(plan), nodes_(nodes), console_(console), signals_(signals), start_(Clock::now()) {}
+
+AttemptResult Attempt::run() {
+  start();
+  while (!all_ended()) step();
+  if (!failed_.empty() && !failure_) decide_failure();
+  clean_up();
+  wait_for_nodes();
+  return result();
+}
+
+void Attempt::start() {
+  std::vector<WorkerCommand> commands;
+  ranks_.resize(plan_.ranks.size());
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const RankPlan& plan = plan_.ranks[i];
+    ranks_[i].io = std::make_unique<RankIo>(plan.out, plan.error, plan.prefix, console_);
+    commands.push_back(plan.command);
+    ranks_[i].io->give_to(&commands.back());
+  }
+  oom_start_ = oom_now_ = oom_kills();
+  start_ = Clock::now();
+  oom_rise_ = next_memory_look_ = start_;
+  group_ = std::make_unique<WorkerGroup>(commands, plan_.temporary, kEndPatience);
+  for (Rank& rank : ranks_) rank.io->close_rank_ends();
+}
+
+void Attempt::step() {
+  wait_for_events();
+  read_signals();
+  read_outputs();
+  read_workers();
+  read_nodes();
+  console_->write_ready();
+  check_screen();
+  check_timers();
+}
+
+void Attempt::wait_for_events() {
+  std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}};
+  if (!group_->is_over()) fds.push_back({group_->event_fd(), POLLIN, 0});
+  if (nodes_->event_fd() >= 0) fds.push_back({nodes_->event_fd(), POLLIN, 0});
+  for (const Rank& rank : ranks_) {
+    for (const auto& output : rank.io->outputs())
+      if (output->fd() >= 0 && !output->paused()) fds.push_back({output->fd(), POLLIN, 0});
+  }
+  console_->add_to(&fds);
+  ::poll(fds.data(), fds.size(), poll_timeout());
+}
+
+int Attempt::poll_timeout() const {
+  auto next = next_memory_look_;
+  for (const auto& timer : {decide_at_, kill_at_, notice_at_, stragglers_at_})
+    if (timer) next = std::min(next, *timer);
+  for (const Rank& rank : ranks_) {
+    for (const auto& output : rank.io->outputs())
+      if (output->fd() >= 0 && output->paused())
+        next = std::min(next, Clock::now() + milliseconds(5));
+  }
+  const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 60000));
+}
+
+void Attempt::read_outputs() {
+  for (const Rank& rank : ranks_) {
+    for (const auto& output : rank.io->outputs()) {
+      for (int i = 0; i < kReadsInARow && !output->paused() && output->read_some(); ++i) {
+      }
+    }
+  }
+}
+
+void Attempt::read_signals() {
+  while (const auto number = signals_->next()) on_signal(*number);
+}
+
+void Attempt::on_signal(int signal_number) {
+  if (signal_number == SIGTSTP) return pause_all();
+  if (signal_number == SIGCONT) return signal_all(SIGCONT);
+  if (!LaunchSignals::asks_to_stop(signal_number)) {  // USR1, USR2: the ranks' own affair
+    forwarded_.insert(signal_number);
+    return signal_all(signal_number);
+  }
+  const auto now = Clock::now();
+  const bool doubled = last_signal_ == signal_number && now - last_signal_time_ < kSameSignal;
+  last_signal_ = signal_number;
+  last_signal_time_ = now;
+  if (doubled) return;
+  if (!stopping_ && failed_.empty()) return request_stop(signal_number, signal_number, true);
+  if (interrupt_ == 0) interrupt_ = signal_number;
+  if (signal_number != SIGHUP) kill_all();  // a closed terminal sends it more than once
+}
+
+// Ctrl-Z: the ranks have no terminal of their own that could stop them.
+void Attempt::pause_all() {
+  signal_all(SIGSTOP);
+  ::kill(::getpid(), SIGSTOP);
+  signal_all(SIGCONT);
+}
+
+void Attempt::request_stop(int signal_number, int forwarded, bool from_here) {
+  stop_signal_ = signal_number;
+  if (from_here) nodes_->report_stop(signal_number);
+  begin_stop(forwarded);
+}
+
+void Attempt::begin_stop(int signal_number) {
+  stopping_ = true;
+  stragglers_at_.reset();
+  kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                std::chrono::duration<double>(plan_.grace_period));
+  notice_at_ = Clock::now() + kNotice;
+  forwarded_.insert(signal_number);
+  signal_all(signal_number);
+  signal_all(SIGCONT);  // a stopped one could not end
+}
+
+void Attempt::kill_all() {
+  killed_ = true;
+  kill_at_.reset();
+  notice_at_.reset();
+  signal_all(SIGKILL);
+  if (all_ended()) group_->kill();
+}
+
+void Attempt::signal_all(int signal_number) {
+  for (size_t i = 0; i < ranks_.size(); ++i) group_->signal(i, signal_number);
+}
+
+void Attempt::read_workers() {
+  while (const auto event = group_->next_event()) {
+    Rank& rank = ranks_[static_cast<size_t>(event->index)];
+    const Clock::time_point when{Clock::duration(event->time_ns)};
+    RankEnd end = rank.end;
+    switch (event->kind) {
+      case WorkerEvent::Kind::kStarted:
+        rank.pid = event->value;
+        // A stop may have been asked for before it was there.
+        if (stopping_)
+          group_->signal(static_cast<size_t>(event->index), killed_ ? SIGKILL : SIGTERM);
+        break;
+      case WorkerEvent::Kind::kExecFailed:
+        rank.end.exec_errno = event->value;
+        break;
+      case WorkerEvent::Kind::kExited:
+        end.exit_code = event->value;
+        on_rank_end(static_cast<size_t>(event->index), end, when);
+        break;
+      case WorkerEvent::Kind::kKilled:
+        end.signal = event->value;
+        on_rank_end(static_cast<size_t>(event->index), end, when);
+        break;
+      case WorkerEvent::Kind::kLeftBehind:
+        left_behind_.push_back(std::to_string(event->value) + " (" + event->name + ")");
+        break;
+    }
+  }
+  if (!group_->guard_was_killed()) return;
+  // The ranks went with their guard; nothing more will be heard of them.
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].ended) continue;
+    RankEnd end;
+    end.signal = SIGKILL;
+    on_rank_end(i, end, Clock::now());
+  }
+}
+
+void Attempt::on_rank_end(size_t index, const RankEnd& end, Clock::time_point when) {
+  Rank& rank = ranks_[index];
+  rank.ended = true;
+  rank.end = end;
+  rank.end_time = when;
+  if (!end.is_failure()) return;
+  if (end.signal == 0 && end.exit_code == 75) {
+    // The ranks agree to stop; those that do not follow hang.
+    if (!stopping_ && !stragglers_at_)
+      stragglers_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(plan_.grace_period));
+    return;
+  }
+  if (!stopping_ && failed_.empty() && forwarded_.contains(end.signal)) {
+    return request_stop(end.signal, SIGTERM, true);  // it had no handler for what was passed on
+  }
+  const bool is_candidate =
+      !stopping_ || (!failed_.empty() && when - ranks_[failed_[0]].end_time < kFailureWindow &&
+                     is_spontaneous(end));
+  if (!is_candidate) return;
+  failed_.push_back(index);
+  if (!decide_at_ && !stopping_) decide_at_ = Clock::now() + kFailureWindow;
+}
+
+void Attempt::read_nodes() {
+  while (const auto event = nodes_->next_event()) {
+    switch (event->kind) {
+      case NodeEvent::Kind::kFailure:
+      case NodeEvent::Kind::kNodeLost:
+        // What the nodes agree on as the first failure, over what this one has seen.
+        failure_ = event->failure;
+        restart_ = event->restart;
+        failed_.clear();
+        decide_at_.reset();
+        if (!stopping_) begin_stop(SIGTERM);
+        break;
+      case NodeEvent::Kind::kStop:
+        if (!stopping_)
+          request_stop(event->signal, event->signal == SIGPIPE ? SIGTERM : event->signal, false);
+        break;
+      case NodeEvent::Kind::kAllDone:
+        nodes_done_ = true;
+        break;
+    }
+  }
+}
+
+void Attempt::check_screen() {
+  // As a program that prints would end by SIGPIPE: the reader has seen enough.
+  if (!stopping_ && failed_.empty() && console_->stdout_closed())
+    request_stop(SIGPIPE, SIGTERM, true);
+}
+
+void Attempt::check_timers() {
+  const auto now = Clock::now();
+  const auto due = [now](std::optional<Clock::time_point>* timer) {
+    if (!*timer || now < **timer) return false;
+    timer->reset();
+    return true;
+  };
+  if (now >= next_memory_look_) watch_memory();
+  if (due(&decide_at_) && !failed_.empty()) decide_failure();
+  if (due(&stragglers_at_)) begin_stop(SIGTERM);
+  if (due(&notice_at_) && !all_ended()) {
+    std::vector<std::string> waiting;
+    for (size_t i = 0; i < ranks_.size(); ++i)
+      if (!ranks_[i].ended)
+        waiting.push_back(std::to_string(plan_.node.first_rank + static_cast<int64_t>(i)));
+    log_info((failure_ ? "a rank has failed" : "asked to stop") + std::string("; ranks ") +
+             join(waiting, ", ") + " have up to " + human_duration(plan_.grace_period) +
+             " to end (--grace-period)");
+  }
+  if (due(&kill_at_)) kill_all();
+}
+
+bool Attempt::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
+}
+
+}  // namespace trainctl

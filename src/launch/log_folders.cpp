@@ -1,0 +1,88 @@
+#include "launch/log_folders.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "trainctl/base/error.h"
+
+namespace trainctl {
+namespace {
+
+std::string as_file_name(std::string id) {
+  for (char& c : id) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.')
+      c = '_';
+  }
+  return id == "." || id == ".." ? "_" : id;
+}
+
+fs::path make_temporary() {
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp");
+  path += "/trainctl_XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr)
+    throw environment_error("cannot make a folder like '" + path + "': " + std::strerror(errno) +
+                            "; set TMPDIR to a folder that can be written");
+  return path;
+}
+
+[[noreturn]] void cannot_make(const fs::path& path, const std::string& why) {
+  throw environment_error("cannot make the log folder '" + path.string() + "': " + why +
+                          "; choose another --log-dir");
+}
+
+// A launch of the same name before this one keeps its files.
+fs::path make_new(const fs::path& wanted) {
+  std::error_code error;
+  fs::create_directories(wanted.parent_path(), error);
+  if (error) cannot_make(wanted.parent_path(), error.message());
+  fs::path path = wanted;
+  for (int next = 2; ::mkdir(path.c_str(), 0777) != 0; ++next) {
+    if (errno != EEXIST) cannot_make(path, std::strerror(errno));
+    path = wanted.string() + "_" + std::to_string(next);
+  }
+  return path;
+}
+
+}  // namespace
+
+LogFolders::LogFolders(const LaunchOptions& options, const NodeAssignment& node) {
+  if (options.log_dir.empty()) {
+    is_temporary_ = !options.redirects.any() && !options.tee.any();
+    try {
+      run_folder_ = make_temporary();
+    } catch (const UserError&) {
+      if (!is_temporary_) throw;  // else the ranks do without error files
+    }
+    return;
+  }
+  std::string name = as_file_name(node.run_id);
+  if (node.node_count > 1) name += "_node" + std::to_string(node.node_rank);
+  std::error_code error;
+  // Ranks may change their working directory.
+  const fs::path folder = fs::absolute(options.log_dir, error);
+  run_folder_ = make_new(folder / name);
+}
+
+LogFolders::~LogFolders() {
+  std::error_code error;
+  if (is_temporary_ && !run_folder_.empty()) fs::remove_all(run_folder_, error);
+}
+
+fs::path LogFolders::rank_folder(int64_t attempt, int64_t local_rank) const {
+  if (run_folder_.empty()) return {};
+  fs::path folder =
+      run_folder_ / ("attempt_" + std::to_string(attempt)) / std::to_string(local_rank);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) cannot_make(folder, error.message());
+  return folder;
+}
+
+}  // namespace trainctl

@@ -1,0 +1,44 @@
+// From the flags to the launchers' meeting.
+#include "launch/make_group.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainctl/base/error.h"
+#include "trainctl/launch/endpoint.h"
+
+namespace trainctl {
+
+RendezvousOptions rendezvous_options(const LaunchOptions& options) {
+  RendezvousOptions rendezvous;
+  rendezvous.node_count = options.node_count;
+  rendezvous.run_id = options.run_id;
+  rendezvous.master_addr = options.master_addr;
+  rendezvous.master_port = options.master_port;
+  rendezvous.join_timeout = std::chrono::seconds(std::max(1L, std::lround(options.join_timeout)));
+  if (!options.rdzv_endpoint.empty()) {
+    const Endpoint endpoint =
+        parse_endpoint(options.rdzv_endpoint, options.source("rdzv-endpoint"));
+    rendezvous.host = endpoint.host;
+    rendezvous.port = endpoint.port;
+    return rendezvous;
+  }
+  if (options.master_addr.empty()) {
+    throw usage_error(options.source("nnodes") + " is " + std::to_string(options.node_count) +
+                      ", but --rdzv-endpoint is missing: name the host where the nodes meet, the "
+                      "same on all of them, as in --rdzv-endpoint node1:29400");
+  }
+  // As torchrun's static rendezvous: the launchers meet there, and the ranks take a free port.
+  rendezvous.host = parse_endpoint(options.master_addr, options.source("master-addr")).host;
+  if (options.master_port != 0) rendezvous.port = options.master_port;
+  rendezvous.master_port = 0;
+  return rendezvous;
+}
+
+std::unique_ptr<NodeGroup> make_group(const LaunchOptions& options) {
+  if (options.node_count > 1) return make_rendezvous_node_group(rendezvous_options(options));
+  const std::string address = options.master_addr.empty() ? "127.0.0.1" : options.master_addr;
+  return make_local_node_group(address, options.master_port, options.run_id);
+}
+
+}  // namespace trainctl

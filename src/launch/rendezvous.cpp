@@ -1,0 +1,332 @@
+// Several launchers as one NodeGroup: who serves the meeting, how the others find it, and what the
+// supervisor hears of it. The conversation itself runs in RendezvousThread.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "launch/rendezvous_thread.h"
+#include "trainctl/base/error.h"
+#include "trainctl/base/files.h"
+#include "trainctl/base/log.h"
+#include "trainctl/launch/endpoint.h"
+#include "trainctl/launch/node_group.h"
+
+namespace trainctl {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kResolveTime{5};  // until a name that does not resolve is taken for wrong
+constexpr seconds kConnectTime{3};  // per address
+constexpr seconds kReportEvery{10};
+constexpr seconds kDecisionTime{2};  // to hear which failure came first
+constexpr milliseconds kRetryPause{100};
+constexpr milliseconds kLongestRetryPause{1000};
+constexpr int kSilentClosesAllowed = 5;
+
+SteadyTime now() { return std::chrono::steady_clock::now(); }
+
+// Tells runs apart that meet at one endpoint by mistake. No protection against an attacker who
+// reads along: a cluster's inner network is taken for granted, as by c10d and NCCL.
+std::string token_of(const std::string& run_id) {
+  Checksum sum;
+  const std::string text = "trainctl launchers\n" + run_id;
+  sum.update(std::as_bytes(std::span(text.data(), text.size())));
+  return to_hex(sum.digest());
+}
+
+std::string time_text(milliseconds time) {
+  return std::to_string(std::chrono::ceil<seconds>(time).count()) + " s";
+}
+
+bool pause(milliseconds time, Stopped stopped) {
+  for (const SteadyTime end = now() + time; now() < end;) {
+    if (stopped()) return false;
+    std::this_thread::sleep_for(std::min(time, milliseconds(20)));
+  }
+  return true;
+}
+
+class RendezvousGroup : public NodeGroup {
+ public:
+  explicit RendezvousGroup(const RendezvousOptions& options)
+      : options_(options),
+        endpoint_(Endpoint{options.host, options.port}.to_string()),
+        ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  std::optional<NodeAssignment> join(const NodeOffer& offer, int64_t attempt,
+                                     Stopped stopped) override;
+  void report_failure(const WorkerFailure& failure, bool restart) override;
+  void report_done() override { send(MessageKind::kDone); }
+  void report_stop(int signal) override;
+  int event_fd() const override { return ready_.get(); }
+  std::optional<NodeEvent> next_event() override;
+
+ private:
+  bool meet(const NodeOffer& offer, SteadyTime deadline, Stopped stopped);
+  std::optional<std::vector<Address>> find_addresses(SteadyTime since, Stopped stopped);
+  bool serve_if_mine(const NodeOffer& offer, const std::vector<Address>& addresses);
+  void serve(Descriptor listener, const NodeOffer& offer);
+  Descriptor call(const std::vector<Address>& addresses, Stopped stopped, std::string* problem);
+  void start(std::unique_ptr<RendezvousServer> server, Descriptor own, const NodeOffer& offer);
+  std::optional<JoinOutcome> wait_for_outcome(SteadyTime deadline, Stopped stopped);
+  void note_closed(const JoinOutcome& outcome);
+  void send(MessageKind kind);
+  void write_log();
+
+  RendezvousOptions options_;
+  std::string endpoint_;
+  Descriptor ready_;
+  int64_t attempt_ = 0;
+  int silent_closes_ = 0;
+  std::unique_ptr<RendezvousThread> thread_;
+};
+
+std::optional<NodeAssignment> RendezvousGroup::join(const NodeOffer& offer, int64_t attempt,
+                                                    Stopped stopped) {
+  attempt_ = attempt;
+  const SteadyTime deadline = now() + options_.join_timeout;
+  for (;;) {
+    if (!thread_ && !meet(offer, deadline, stopped)) return std::nullopt;
+    Message message;
+    message.kind = MessageKind::kJoin;
+    message.attempt = attempt;
+    message.offer = offer;
+    message.node_count = options_.node_count;
+    thread_->send(message);
+    const auto outcome = wait_for_outcome(deadline, stopped);
+    if (!outcome) return std::nullopt;
+    if (outcome->assignment) {
+      NodeAssignment assignment = *outcome->assignment;
+      assignment.run_id = options_.run_id;
+      return assignment;
+    }
+    if (!outcome->closed) throw UserError(static_cast<ExitCode>(outcome->code), outcome->text);
+    note_closed(*outcome);
+    thread_.reset();
+    if (!pause(kRetryPause, stopped)) return std::nullopt;
+  }
+}
+
+// The serving launcher may be started again, but what never says a word is another program.
+void RendezvousGroup::note_closed(const JoinOutcome& outcome) {
+  if (outcome.welcomed) {
+    silent_closes_ = 0;
+    log_info("rendezvous: the launcher at " + endpoint_ + " has gone (" + outcome.text +
+             "); waiting for it to come again");
+  } else if (++silent_closes_ >= kSilentClosesAllowed) {
+    throw environment_error(
+        "what listens at " + endpoint_ + " is no trainctl launcher: it closes every connection (" +
+        outcome.text + "); give another port with --rdzv-endpoint, or stop that program");
+  }
+}
+
+std::optional<JoinOutcome> RendezvousGroup::wait_for_outcome(SteadyTime deadline, Stopped stopped) {
+  for (;;) {
+    write_log();
+    if (auto outcome = thread_->take_outcome()) return outcome;
+    NodeEvent event;
+    if (thread_->stop_or_loss_pending(&event)) {
+      if (event.kind == NodeEvent::Kind::kStop) return std::nullopt;
+      throw environment_error(event.failure.text);
+    }
+    if (stopped()) return std::nullopt;
+    // The server ends the wait itself; this is for one whose --join-timeout is longer.
+    if (now() > deadline + seconds(1)) {
+      const std::string waiting = thread_->last_waiting();
+      throw environment_error("not all " + std::to_string(options_.node_count) + " nodes met at " +
+                              endpoint_ + " within " + time_text(options_.join_timeout) +
+                              " (--join-timeout)" + (waiting.empty() ? "" : "; " + waiting));
+    }
+    pollfd entry = {ready_.get(), POLLIN, 0};
+    ::poll(&entry, 1, 50);
+    eventfd_t ignored = 0;
+    if ((entry.revents & POLLIN) != 0) ::eventfd_read(ready_.get(), &ignored);
+  }
+}
+
+// --- how launchers find each other
+// ------------------------------------------------------------------
+
+// False: stopped. Afterwards the thread runs, as server or as client.
+bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped stopped) {
+  const SteadyTime since = now();
+  SteadyTime report_at = since;
+  std::string reported;
+  for (milliseconds between = kRetryPause;; between = std::min(2 * between, kLongestRetryPause)) {
+    const auto addresses = find_addresses(now(), stopped);
+    if (!addresses) return false;
+    if (serve_if_mine(offer, *addresses)) return true;
+    std::string problem;
+    Descriptor connection = call(*addresses, stopped, &problem);
+    if (connection.open()) {
+      start(nullptr, std::move(connection), offer);
+      return true;
+    }
+    if (stopped()) return false;
+    if (now() > deadline) {
+      throw environment_error(
+          "no launcher answered at " + endpoint_ + " within " + time_text(options_.join_timeout) +
+          " (--join-timeout): " + problem +
+          "; start the launcher of node 0 on that host, and see that the port is "
+          "open for the other nodes");
+    }
+    if (problem != reported || now() >= report_at) {
+      log_info("rendezvous: no launcher answers at " + endpoint_ + " yet (" + problem +
+               "); trying for " +
+               time_text(std::chrono::duration_cast<milliseconds>(deadline - now())) + " more");
+      reported = problem;
+      report_at = now() + kReportEvery;
+    }
+    if (!pause(between, stopped)) return false;
+  }
+}
+
+std::optional<std::vector<Address>> RendezvousGroup::find_addresses(SteadyTime since,
+                                                                    Stopped stopped) {
+  const SteadyTime give_up = since + kResolveTime;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(give_up - now());
+    Resolution found =
+        resolve(options_.host, options_.port, std::max(left, milliseconds(100)), stopped);
+    if (!found.addresses.empty()) return std::move(found.addresses);
+    if (stopped()) return std::nullopt;
+    if (now() > give_up - milliseconds(500)) {
+      throw environment_error(
+          "the host name '" + options_.host + "' of --rdzv-endpoint cannot be resolved: " +
+          found.problem + "; give a name that every node can resolve, or the address of node 0");
+    }
+    if (!pause(milliseconds(500), stopped)) return std::nullopt;
+  }
+}
+
+// Node 0 serves. Where no rank is given, it is the launcher on the endpoint's host that comes
+// first.
+bool RendezvousGroup::serve_if_mine(const NodeOffer& offer, const std::vector<Address>& addresses) {
+  if (offer.node_rank && *offer.node_rank != 0) return false;
+  const bool here = std::any_of(addresses.begin(), addresses.end(), is_local);
+  if (!offer.node_rank && !here) return false;
+  const bool only_loopback =
+      std::all_of(addresses.begin(), addresses.end(),
+                  [](const Address& address) { return address.is_loopback(); });
+  // A host's own name often stands for a loopback address in its own /etc/hosts: only what says
+  // "this machine" everywhere is kept from the network.
+  const bool says_loopback =
+      only_loopback && (options_.host == "localhost" || options_.host == addresses.front().host());
+  Descriptor listener = says_loopback ? listen_on(addresses.front()) : listen_on_any(options_.port);
+  if (listener.open()) {
+    if (!here) {
+      log_warning(
+          "rendezvous: " + options_.host + " (" + addresses.front().host() +
+          ") is no address of this host, although it is node 0; the other nodes will look for "
+          "it there");
+    }
+    log_info("rendezvous: serving it at " + endpoint_ + " for " +
+             std::to_string(options_.node_count) + " nodes" +
+             (says_loopback ? ", of this machine only" : ""));
+    serve(std::move(listener), offer);
+    return true;
+  }
+  if (errno == EADDRINUSE && !offer.node_rank) return false;
+  throw environment_error(
+      "the launchers' meeting cannot be served at " + endpoint_ + ": " + error_text(errno) +
+      (errno == EADDRINUSE ? "; another launcher or program uses the port: give "
+                             "another one with --rdzv-endpoint"
+                           : "; give another --rdzv-endpoint"));
+}
+
+void RendezvousGroup::serve(Descriptor listener, const NodeOffer& offer) {
+  MeetingOptions meeting;
+  meeting.node_count = options_.node_count;
+  meeting.token = token_of(options_.run_id);
+  meeting.host = offer.host;
+  meeting.master_addr = options_.master_addr.empty() ? options_.host : options_.master_addr;
+  meeting.master_port = options_.master_port;
+  meeting.join_timeout = options_.join_timeout;
+  meeting.lost_after = options_.lost_after;
+  auto server =
+      std::make_unique<RendezvousServer>(std::move(listener), meeting, options_.heartbeat);
+  Descriptor own = server->connect_own();
+  start(std::move(server), std::move(own), offer);
+}
+
+Descriptor RendezvousGroup::call(const std::vector<Address>& addresses, Stopped stopped,
+                                 std::string* problem) {
+  for (const Address& address : addresses) {
+    Descriptor connection = connect_to(address, kConnectTime, stopped, problem);
+    if (connection.open() || stopped()) return connection;
+  }
+  return {};
+}
+
+void RendezvousGroup::start(std::unique_ptr<RendezvousServer> server, Descriptor own,
+                            const NodeOffer& offer) {
+  RendezvousClient client(std::move(own), server ? offer.host : endpoint_, options_.heartbeat,
+                          options_.lost_after);
+  thread_ = std::make_unique<RendezvousThread>(
+      std::move(server), std::move(client), options_.heartbeat, options_.lost_after, ready_.get());
+  Message hello;
+  hello.kind = MessageKind::kHello;
+  hello.token = token_of(options_.run_id);
+  hello.host = offer.host;
+  thread_->send(hello);
+}
+
+// --- what is reported and heard
+// ----------------------------------------------------------------------
+
+void RendezvousGroup::send(MessageKind kind) {
+  Message message;
+  message.kind = kind;
+  message.attempt = attempt_;
+  if (thread_) thread_->send(message);
+}
+
+void RendezvousGroup::report_failure(const WorkerFailure& failure, bool restart) {
+  if (!thread_) return;
+  Message message;
+  message.kind = MessageKind::kFailure;
+  message.attempt = attempt_;
+  message.failure = failure;
+  message.restart = restart;
+  thread_->send(message);
+  for (const SteadyTime end = now() + kDecisionTime; now() < end;) {
+    if (thread_->decided_attempt() >= attempt_ || thread_->over()) return;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void RendezvousGroup::report_stop(int signal) {
+  if (!thread_) return;
+  Message message;
+  message.kind = MessageKind::kStop;
+  message.attempt = attempt_;
+  message.signal = signal;
+  thread_->send(message);
+}
+
+std::optional<NodeEvent> RendezvousGroup::next_event() {
+  eventfd_t ignored = 0;
+  ::eventfd_read(ready_.get(), &ignored);  // first: what comes from here on rings again
+  if (!thread_) return std::nullopt;
+  write_log();
+  auto event = thread_->take_event();
+  if (event) ::eventfd_write(ready_.get(), 1);  // there may be more
+  return event;
+}
+
+void RendezvousGroup::write_log() {
+  for (const std::string& line : thread_->take_log()) log_info(line);
+}
+
+}  // namespace
+
+std::unique_ptr<NodeGroup> make_rendezvous_node_group(const RendezvousOptions& options) {
+  return std::make_unique<RendezvousGroup>(options);
+}
+
+}  // namespace trainctl
