@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "parallel/deadline.h"
 #include "parallel/network.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
@@ -60,7 +61,11 @@ c10::intrusive_ptr<c10d::Store> connect(const ProcessWorld& world, bool server,
   options.waitWorkers = false;  // meet() waits, and can say who is missing
   options.timeout = timeout;
   try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(world.master_addr, options);
+    // Whatever listens there may be no store, and never answer.
+    auto store = within(timeout + kPatience, [address = world.master_addr, options] {
+                   return c10::make_intrusive<c10d::TCPStore>(address, options);
+                 }).value_or(nullptr);
+    if (!store) refuse_connection(world, server, "what listens there does not answer", timeout);
     // As PyTorch's workers do under torchrun's agent, whose store outlives an attempt.
     const std::string attempt = "attempt_" + std::to_string(world.restart_count);
     return c10::make_intrusive<c10d::PrefixStore>(
