@@ -1,5 +1,6 @@
 // The engine's side of the C border: requests come in as JSON, errors go out through callbacks.
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -132,6 +133,7 @@ extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
     const char* request, const TrainctlHost* host) {
   using namespace trainctl;
   install_cpu_allocator();
+  c10::initLogging();  // or TORCH_CPP_LOG_LEVEL would not count
   try {
     const Json json = Json::parse(request);
     set_log_sink(make_log_sink(*host, world_of(json)));

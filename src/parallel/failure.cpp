@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <typeinfo>
 
 #include "trainctl/base/strings.h"
 
 namespace trainctl {
 namespace {
 
-constexpr double kSilence = 5;  // seconds without a heartbeat that count as silence
+constexpr double kSilence = 3;  // seconds without a heartbeat that count as silence
 constexpr size_t kShownRanks = 4;
 
 bool contains_any(const std::string& text, std::initializer_list<const char*> parts) {
@@ -63,11 +64,17 @@ FailureKind failure_kind(const std::exception& error) {
   const std::string text = error.what();
   const bool of_connections =
       dynamic_cast<const c10::DistError*>(&error) != nullptr ||
-      contains_any(text, {"/gloo/", "gloo::", "NCCL", "ProcessGroup", "TCPStore", "socket"});
+      contains_any(typeid(error).name(), {"gloo"}) ||
+      contains_any(text, {"/gloo/", "pair closure", "NCCL", "ProcessGroup", "TCPStore"});
   if (!of_connections) return FailureKind::kOther;
   return contains_any(text, {"Timed out", "timed out", "imeout", "TIMEOUT"})
              ? FailureKind::kTimeout
              : FailureKind::kPeerLost;
+}
+
+std::string hang_begin(const RankState& mine, double timeout_seconds) {
+  return "training hangs: after " + human_duration(timeout_seconds) + " (parallel.timeout) rank " +
+         std::to_string(mine.rank) + " still waits for others " + position(mine) + ". ";
 }
 
 std::string hang_report(const std::vector<RankState>& ranks, const RankState& mine, double now,
@@ -81,9 +88,7 @@ std::string hang_report(const std::vector<RankState>& ranks, const RankState& mi
       missing.push_back(&rank);
     }
   }
-  std::string text = "training hangs: after " + human_duration(timeout_seconds) +
-                     " (parallel.timeout) rank " + std::to_string(mine.rank) +
-                     " still waits for others " + position(mine) + ". ";
+  std::string text = hang_begin(mine, timeout_seconds);
   if (missing.empty()) {
     return text +
            "All ranks are alive and have come to this operation: the network between them is at "

@@ -18,6 +18,9 @@ enum class FailureKind {
 
 FailureKind failure_kind(const std::exception& error);
 
+// "training hangs: … ", before what is known of the others.
+std::string hang_begin(const RankState& mine, double timeout_seconds);
+
 // Names the ranks that the others wait for: those that have come to fewer operations than the
 // furthest, or have given no sign of life for some seconds. `now` in seconds since 1970.
 std::string hang_report(const std::vector<RankState>& ranks, const RankState& mine, double now,

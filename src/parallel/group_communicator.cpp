@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "parallel/deadline.h"
 #include "parallel/failure.h"
 #include "parallel/gloo_group.h"
 #include "parallel/reducer_sync.h"
@@ -26,22 +26,11 @@ std::atomic<bool> abandoned{false};
 // Columns of a rank's row of votes.
 enum VoteColumn : int64_t { kStopSignal, kOutOfTime, kValidate, kSave, kSeconds, kVoteColumns };
 
-// The value of `ask` where it comes within `limit`: a store whose process is stopped never answers,
-// and its client's calls know no time limit of their own. The thread is then left behind.
-template <class T>
-std::optional<T> within(milliseconds limit, std::function<T()> ask) {
-  auto promise = std::make_shared<std::promise<T>>();
-  std::future<T> future = promise->get_future();
-  std::thread([promise, ask = std::move(ask)] {
-    try {
-      promise->set_value(ask());
-    } catch (...) {
-      promise->set_exception(std::current_exception());
-    }
-  }).detach();
-  if (future.wait_for(limit) != std::future_status::ready) return std::nullopt;
+// What the store answers; nothing where it does not, or has gone.
+template <class Ask>
+auto ask_store(milliseconds limit, Ask ask) -> std::optional<decltype(ask())> {
   try {
-    return future.get();
+    return within(limit, std::move(ask));
   } catch (const std::exception& error) {
     log_debug(std::string("the store does not answer: ") + error.what());
     return std::nullopt;
@@ -82,17 +71,6 @@ GroupCommunicator::GroupCommunicator(const ProcessWorld& world, const ParallelCo
   heartbeat_ =
       std::make_unique<Heartbeat>(place_.store->clone(), world.rank, progress_,
                                   [this](const PeerError& error) { on_peer_error(error); });
-}
-
-GroupCommunicator::~GroupCommunicator() {
-  heartbeat_.reset();
-  if (!ending_) return;
-  // Operations under way may wait for a rank that never comes, and destructors for them.
-  abandoned = true;
-  (void)vote_work_.release();
-  (void)device_group_.release();
-  (void)device_backend_.release();
-  (void)gloo_.release();
 }
 
 void GroupCommunicator::use_device(const at::Device& device) {
@@ -216,16 +194,19 @@ std::string GroupCommunicator::hang_text() {
   mine.step = now.step;
   mine.doing = now.doing;
   mine.joined = now.joined;
-  const auto ranks = within<std::vector<RankState>>(
-      milliseconds(5000), [store = place_.store->clone(), size = world().world_size] {
-        return read_ranks(*store, size);
-      });
-  if (ranks) return hang_report(*ranks, mine, seconds_since_1970(), config_.timeout);
-  return "training hangs: after " + human_duration(config_.timeout) + " (parallel.timeout) rank " +
-         std::to_string(mine.rank) + " still waits for others in step " +
-         std::to_string(mine.step) + ", " + mine.doing + ", and " +
-         (world().agent_store ? "the launcher's store" : "rank 0, which serves the run's store,") +
-         " does not answer either: rank 0 is stopped, or its host or the network to it is gone";
+  const std::string server = world().agent_store ? "the launcher" : "rank 0";
+  std::string unknown = hang_begin(mine, config_.timeout);
+  try {
+    const auto ranks = within(milliseconds(5000), [store = place_.store, size = size()] {
+      return read_ranks(*store->clone(), size);  // the old connection may be stuck
+    });
+    if (ranks) return hang_report(*ranks, mine, seconds_since_1970(), config_.timeout);
+    unknown += "Missing: " + server + ", which serves the run's store and does not answer there " +
+               "either: its process is stopped, or its host or the network to it is gone";
+  } catch (const std::exception&) {
+    unknown += "Which ones, " + server + " knew, which has ended: see its message";
+  }
+  return unknown;
 }
 
 std::exception_ptr GroupCommunicator::explain(const std::exception& error) {
@@ -235,8 +216,8 @@ std::exception_ptr GroupCommunicator::explain(const std::exception& error) {
   // seen before that of the others.
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (kind == FailureKind::kPeerLost) ::usleep(300000);
-    const auto posted = within<std::optional<PeerError>>(
-        milliseconds(2000), [store = place_.store] { return read_error(*store); });
+    const auto posted =
+        ask_store(milliseconds(2000), [store = place_.store] { return read_error(*store); });
     if (!posted) break;
     if (*posted && (*posted)->rank != world().rank)
       return std::make_exception_ptr(peer_ended(**posted));
@@ -253,7 +234,7 @@ std::exception_ptr GroupCommunicator::explain(const std::exception& error) {
 }
 
 void GroupCommunicator::announce(const PeerError& error) {
-  within<bool>(milliseconds(1000), [store = place_.store, error] {
+  ask_store(milliseconds(1000), [store = place_.store, error] {
     post_error(*store, error);
     return true;
   });
@@ -264,6 +245,7 @@ void GroupCommunicator::announce(const PeerError& error) {
 std::exception_ptr GroupCommunicator::end_with(std::exception_ptr error) {
   if (agreed_to_end_) return error;
   if (ending_.exchange(true)) ::pause();  // the heartbeat's thread is ending the process
+  abandoned = true;
   try {
     std::rethrow_exception(error);
   } catch (const UserError& user_error) {

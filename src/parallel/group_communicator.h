@@ -17,7 +17,6 @@ class GroupCommunicator final : public Communicator {
  public:
   GroupCommunicator(const ProcessWorld& world, const ParallelConfig& config,
                     const std::string& must_agree);
-  ~GroupCommunicator() override;
   GroupCommunicator(const GroupCommunicator&) = delete;
   GroupCommunicator& operator=(const GroupCommunicator&) = delete;
 

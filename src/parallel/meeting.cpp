@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "parallel/deadline.h"
 #include "parallel/network.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
@@ -51,6 +52,13 @@ std::string seconds_text(milliseconds time) {
                           "the port through?");
 }
 
+[[noreturn]] void store_has_gone(const ProcessWorld& world) {
+  throw environment_error("the run's store at " + endpoint(world) +
+                          " has gone while ranks were still coming; the process that served it, " +
+                          (world.agent_store ? "the launcher" : "rank 0") +
+                          ", has ended, and its own message says why");
+}
+
 c10::intrusive_ptr<c10d::Store> connect(const ProcessWorld& world, bool server,
                                         milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -60,7 +68,11 @@ c10::intrusive_ptr<c10d::Store> connect(const ProcessWorld& world, bool server,
   options.waitWorkers = false;  // meet() waits, and can say who is missing
   options.timeout = timeout;
   try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(world.master_addr, options);
+    // Whatever listens there may be no store, and never answer.
+    auto store = within(timeout + kPatience, [address = world.master_addr, options] {
+                   return c10::make_intrusive<c10d::TCPStore>(address, options);
+                 }).value_or(nullptr);
+    if (!store) refuse_connection(world, server, "what listens there does not answer", timeout);
     // As PyTorch's workers do under torchrun's agent, whose store outlives an attempt.
     const std::string attempt = "attempt_" + std::to_string(world.restart_count);
     return c10::make_intrusive<c10d::PrefixStore>(
@@ -103,9 +115,7 @@ void wait_for_all(c10d::Store& store, const ProcessWorld& world, const char* key
     } catch (const c10::Error& error) {
       const auto now_waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
       if (now_waited - waited + milliseconds(50) < slice) {
-        throw environment_error("the run's store at " + endpoint(world) +
-                                " has gone while ranks were still coming; the process that served "
-                                "it has ended, its own message says why");
+        store_has_gone(world);
       }
       const std::string missing = short_list(missing_ranks(store, world));
       if (now_waited >= timeout) {
@@ -153,11 +163,12 @@ void agree(c10d::Store& store, const ProcessWorld& world, const Json& mine, mill
                                   ProcessIdentity::self().host + ": " + difference);
   }
   pass(store, world, "agreed", timeout);
-  if (store.check({"disagreement"})) {
-    throw usage_error("the ranks of this run were started differently (" +
-                      store.get_to_str("disagreement") +
-                      "); start all of them with the same program and the same config");
-  }
+  if (!store.check({"disagreement"})) return;
+  const std::string text = store.get_to_str("disagreement");
+  // The store ends with rank 0's process: that one waits until all have read.
+  pass(store, world, "read", kPatience);
+  throw usage_error("the ranks of this run were started differently (" + text +
+                    "); start all of them with the same program and the same config");
 }
 
 // Towards rank 0's host, unless that is this one and its own name means the loopback interface, as
@@ -168,6 +179,21 @@ std::string own_address(c10d::Store& store, const ProcessWorld& world, const std
       introduction(store, world.rank == 0 || world.node_rank == 0 ? world.world_size - 1 : 0);
   const std::string towards = local_address_towards(other.at("address").get<std::string>());
   return towards.empty() ? first : towards;
+}
+
+void introduce(c10d::Store& store, const ProcessWorld& world, const std::string& address,
+               const Json& must_agree, milliseconds timeout) {
+  if (store.add("claim/" + std::to_string(world.rank), 1) > 1) {
+    throw usage_error("two processes of this run say that they are rank " +
+                      std::to_string(world.rank) + "; the launcher has to give each its own RANK");
+  }
+  const Json mine = {{"host", ProcessIdentity::self().host},
+                     {"pid", ::getpid()},
+                     {"address", address},
+                     {"agree", must_agree}};
+  store.set(rank_key(world.rank), mine.dump());
+  pass(store, world, "arrived", timeout);
+  agree(store, world, must_agree, timeout);
 }
 
 }  // namespace
@@ -184,21 +210,13 @@ MeetingPlace meet(const ProcessWorld& world, milliseconds timeout, const std::st
   MeetingPlace place;
   place.served_here = world.rank == 0 && !world.agent_store;
   place.store = connect(world, place.served_here, timeout);
-  c10d::Store& store = *place.store;
-  const std::string rank = std::to_string(world.rank);
-  if (store.add("claim/" + rank, 1) > 1) {
-    throw usage_error("two processes of this run say that they are rank " + rank +
-                      "; the launcher has to give each its own RANK");
-  }
   place.address = local_address_towards(world.master_addr);
-  const Json mine = {{"host", ProcessIdentity::self().host},
-                     {"pid", ::getpid()},
-                     {"address", place.address},
-                     {"agree", Json::parse(must_agree)}};
-  store.set(rank_key(world.rank), mine.dump());
-  pass(store, world, "arrived", timeout);
-  agree(store, world, mine.at("agree"), timeout);
-  place.address = own_address(store, world, place.address);
+  try {
+    introduce(*place.store, world, place.address, Json::parse(must_agree), timeout);
+    place.address = own_address(*place.store, world, place.address);
+  } catch (const c10::DistError&) {
+    store_has_gone(world);
+  }
   return place;
 }
 

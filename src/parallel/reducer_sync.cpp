@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <unordered_map>
 
@@ -44,13 +45,17 @@ class ReducerSync final : public GradientSync {
     const std::vector<bool> sparse(tensors.size(), false);
     auto buckets =
         std::get<0>(c10d::compute_bucket_assignment_by_size(tensors, {first_cap, cap}, sparse));
-    reducer_ = std::make_unique<c10d::Reducer>(
+    reducer_ = std::make_shared<c10d::Reducer>(
         tensors, std::move(buckets), group, sparse, static_cast<int64_t>(cap), find_unused_,
         /*gradient_as_bucket_view=*/true, std::move(names), static_cast<int64_t>(first_cap),
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
         /*bucket_bytes_cap_list=*/std::vector<int64_t>());
     reducer_->register_comm_hook(
         make_sum_hook(backend, config.compression, [this] { own_end_ = Clock::now(); }));
+    // Reducer tells its logger when other parameters than before are left out, and takes for
+    // granted that there is one.
+    logger_ = std::make_shared<c10d::Logger>(reducer_);
+    reducer_->set_logger(logger_);
     reducer_->push_rebuilt_params_for_all_indices();
     reducer_->rebuild_buckets();
   }
@@ -106,7 +111,8 @@ class ReducerSync final : public GradientSync {
   bool find_unused_;
   Progress& progress_;
   Clock::time_point own_begin_, own_end_;
-  std::unique_ptr<c10d::Reducer> reducer_;  // its hook writes to the members above
+  std::shared_ptr<c10d::Logger> logger_;
+  std::shared_ptr<c10d::Reducer> reducer_;  // its hook writes to the members above
 };
 
 }  // namespace

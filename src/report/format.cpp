@@ -134,7 +134,7 @@ std::string format_step_line(const StepRecord& record) {
   if (record.skipped) {
     fields.emplace_back("skipped: gradients not finite");
   }
-  constexpr double kWorthSaying = 1.25;
+  constexpr double kWorthSaying = 1.5;
   if (record.slowest_rank && record.slowest_rank_ratio >= kWorthSaying) {
     fields.push_back("rank " + std::to_string(*record.slowest_rank) + " takes " +
                      print_number("%.1f", record.slowest_rank_ratio) + " × the mean");

@@ -161,13 +161,16 @@ ExitCode run_training(const Config& config, const ProcessWorld& world, const Run
   if (world.rank == 0) {
     for (const std::string& warning : options.config_warnings) log_warning(warning);
   }
-  const std::unique_ptr<Communicator> communicator =
+  std::unique_ptr<Communicator> communicator =
       world.distributed() ? join_ranks(world, config.parallel, must_agree(config, options))
                           : make_single_communicator();
   try {
     return TrainingSession(config, options, host, *communicator).run();
   } catch (const std::exception&) {
-    std::rethrow_exception(communicator->end_with(std::current_exception()));
+    const std::exception_ptr told = communicator->end_with(std::current_exception());
+    // Its threads may wait for ranks that never come, and its destructor for them.
+    if (connections_abandoned()) (void)communicator.release();
+    std::rethrow_exception(told);
   }
 }
 

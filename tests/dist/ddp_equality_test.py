@@ -74,9 +74,10 @@ def test_with_accumulation_of_larger_micro_batches(tmp_path, count):
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_last_window_of_an_epoch_leaves_ranks_without_samples(tmp_path, count):
-    # The shorter window at an epoch's end is a step of one sample; the step before it has one or two.
-    changes = {"training__micro_batch_size": 1, "training__global_batch_size": 4, "training__max_steps": 30}
-    one, many = single_and_ranks(tmp_path, count, text=TEXT, **changes)
+    # An epoch ends with a step of one window, and one of the shorter window.
+    changes = {"training__micro_batch_size": 1, "training__global_batch_size": 4, "training__max_steps": 30,
+               "data__validation": ["data.txt"]}
+    one, many = single_and_ranks(tmp_path, count, text=TEXT + "and so on", **changes)
     assert_equal_runs(one, many)
     tokens = [line["tokens"] for line in steps(one)]
     assert len({b - a for a, b in zip([0, *tokens], tokens)}) > 2  # steps of several sizes were among them
