@@ -2,7 +2,8 @@
 # Checks trainctl on one NVIDIA GPU in under five minutes and prints a table: pass or fail, with tokens/s.
 #   scripts/gpu_check.sh [--keep]        --keep leaves runs and logs, and says where
 # Runs the quickstart; the reference TinyTransformer in fp32, TF32, bf16 and fp16 with loss scaling;
-# the same losses on CPU and GPU; deterministic runs twice; each attention back end.
+# the same losses on CPU and GPU; deterministic runs twice; each attention back end; one rank per GPU over
+# NCCL where there are several.
 # Exit code: 0 all passed, 1 something failed, 3 no usable GPU (the reason is printed).
 #
 # TRAINCTL names the program (default: build/release/bin/trainctl). GPU_CHECK_DEVICE=cpu rehearses every
@@ -44,11 +45,12 @@ if [[ $DEVICE == cpu ]]; then
   R8_REHEARSAL=("${REHEARSAL[@]}" --set model.vocab_size=300 --set model.max_seq_len=16)
 fi
 
+STARTER=("$TRAINCTL" run)  # what starts a case
 # run_case NAME DEVICE CONFIG [ARGUMENT…]: trains into $WORK/NAME with $WORK/NAME.log; the program's code.
 run_case() {
   local name=$1 device=$2 config=$3 code=0
   shift 3
-  timeout --kill-after=10 "$CASE_LIMIT" "$TRAINCTL" run "$config" --set "run.output_dir=\"$WORK\"" \
+  timeout --kill-after=10 "$CASE_LIMIT" "${STARTER[@]}" "$config" --set "run.output_dir=\"$WORK\"" \
     --set "run.name=\"$name\"" --set "backend.device=\"$device\"" --set logging.interval=1 \
     --set logging.progress='"none"' "$@" >"$WORK/$name.log" 2>&1 || code=$?
   [[ $code -ne 124 && $code -ne 137 ]] || echo "stopped after the limit of $CASE_LIMIT s" >>"$WORK/$name.log"
@@ -174,6 +176,30 @@ check_attention() {
   esac
 }
 
+# As many ranks as there are GPUs, against one rank with the same global batch.
+check_ranks() {
+  local ranks result=PASS detail
+  ranks=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+  [[ $DEVICE != cpu ]] || ranks=2
+  if [[ $ranks -lt 2 ]]; then
+    row n/a "ranks over NCCL" "" "one GPU is visible, NCCL needs one per rank"
+    return
+  fi
+  local common=(--set "training.max_steps=$PARITY_STEPS" --set model.dropout=0 "${REHEARSAL[@]}"
+    --set training.micro_batch_size=1 --set "training.global_batch_size=$((2 * ranks))")
+  if ! run_case one_rank "$DEVICE" "$QUICKSTART" "${common[@]}"; then
+    row FAIL "$ranks ranks = 1" "" "$(why one_rank)"
+    return
+  fi
+  STARTER=("$TRAINCTL" launch --nproc "$ranks" run)
+  if ! run_case ranks "$DEVICE" "$QUICKSTART" "${common[@]}" --set parallel.self_test=true; then
+    row FAIL "$ranks ranks = 1" "" "$(why ranks)"
+    return
+  fi
+  detail=$(compare_losses one_rank ranks 1e-4 "$PARITY_STEPS") || result=FAIL
+  row $result "$ranks ranks = 1" "$(speed ranks)" "$detail"
+}
+
 print_table() {
   local entry result name speed detail
   printf '\n%-6s %-32s %12s  %s\n' result check tokens/s detail
@@ -213,6 +239,8 @@ check_deterministic R8 $R8 fp32 "${R8_REHEARSAL[@]}"
 check_deterministic GPT $QUICKSTART bf16 "${REHEARSAL[@]}"
 step "Attention back ends"
 for kernel in flash efficient cudnn math; do check_attention $kernel; done
+step "Several ranks"
+check_ranks
 step_done
 
 print_table

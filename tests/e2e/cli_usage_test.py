@@ -149,14 +149,25 @@ def test_what_is_no_engine_exits_3(folder):
 
 
 @pytest.mark.parametrize("name, value", [
-    ("WORLD_SIZE", "2"), ("SLURM_NTASKS", "4"), ("SLURM_STEP_NUM_TASKS", "2"),
+    ("WORLD_SIZE", "2"), ("SLURM_STEP_NUM_TASKS", "2"),
     ("OMPI_COMM_WORLD_SIZE", "2"),
 ])
-def test_one_of_many_processes_is_refused(folder, name, value):
+def test_one_of_many_processes_without_its_place_is_refused(folder, name, value):
     result = trainctl("run", "run.json", cwd=folder, **{name: value})
     assert result.returncode == 2
     assert f"{name} is {value}" in result.stderr
     assert not (folder / "runs").exists()
+
+
+def test_a_batch_script_of_a_larger_job_is_one_process(folder):
+    result = trainctl("run", "run.json", cwd=folder, SLURM_JOB_ID="7", SLURM_NTASKS="4", TRAINCTL_ENGINE="/no/such")
+    assert result.returncode == 3  # got as far as the engine
+
+
+def test_values_beside_set_are_explained(folder):
+    result = trainctl("run", "run.json", "--set", "training.max_steps=3", "optimizer.eps=1e-9", cwd=folder)
+    assert result.returncode == 2
+    assert "--set" in result.stderr
 
 
 def test_one_process_of_a_larger_job_may_run(folder):

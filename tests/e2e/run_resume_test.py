@@ -1,6 +1,7 @@
 """Stopped, killed and resumed runs are bitwise the uninterrupted one (cases B3, D2, D7)."""
 
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -111,3 +112,78 @@ def test_resume_from_a_path(tmp_path):
         assert [line["step"] for line in steps(tmp_path, "other")] == list(range(11, 21))
     done = train(tmp_path, other, "--resume", "runs/none", expect=5)
     assert "runs/none" in done.stderr
+
+
+def test_another_runs_checkpoint_never_replaces_a_runs_own_past(tmp_path):
+    train(tmp_path, config_with())
+    train(tmp_path, config_with(run__name="other", training__max_steps=10))
+    before = (tmp_path / "runs/mini/metrics.jsonl").read_bytes()
+    done = train(tmp_path, config_with(training__max_steps=30), "--resume", "runs/other", expect=2)
+    assert "past of its own, up to step 20" in done.stderr
+    assert (tmp_path / "runs/mini/metrics.jsonl").read_bytes() == before
+    fresh = train(tmp_path, config_with(run__name="fresh", training__max_steps=30), "--resume", "runs/mini")
+    assert "at step 20" in fresh.stderr and steps(tmp_path, "fresh")[-1]["step"] == 30
+
+
+def test_a_run_that_goes_back_moves_its_later_checkpoints_aside(tmp_path):
+    train(tmp_path, config_with())
+    back = config_with(training__max_steps=12, checkpoint__interval=100)
+    train(tmp_path, back, "--resume", "runs/mini/checkpoints/step-10")
+    names = sorted(p.name for p in (tmp_path / "runs/mini/checkpoints").iterdir())
+    assert names == ["step-10", "step-12", "step-20.old-1"]
+    assert steps(tmp_path)[-1]["step"] == 12
+
+
+def test_a_checkpoint_at_its_end_says_so_and_leaves_nothing(tmp_path):
+    train(tmp_path, config_with())
+    done = train(tmp_path, config_with(run__name="new"), "--resume", "runs/mini")
+    assert "nothing is left to train" in done.stdout and "max_steps" in done.stdout
+    assert not (tmp_path / "runs/new").exists()
+
+
+def test_a_refused_resume_leaves_no_folder(tmp_path):
+    train(tmp_path, config_with())
+    more = config_with(run__name="new", training__max_steps=30)
+    done = train(tmp_path, more, "--resume", "runs/mini", text="other text " * 40, expect=5)
+    assert "data" in done.stderr
+    assert not (tmp_path / "runs/new").exists()
+
+
+def test_a_stopped_run_says_how_to_continue(tmp_path):
+    train(tmp_path, config_with(training__max_steps=5))
+    config = config_with(run__name="next", training__max_steps=100000)
+    done = run_until_step(tmp_path, config, 9, signal.SIGTERM, "next", args=["--resume", "runs/mini"])
+    assert done.returncode == 75
+    assert "stopped by SIGTERM; run the same command without --resume to continue" in done.stdout
+
+
+def test_early_stopping_names_its_own_cure(tmp_path):
+    config = config_with(optimizer__learning_rate=1e-9, validation__interval=2, lr_scheduler__min_learning_rate=0,
+                         validation__early_stopping={"patience": 2, "min_delta": 0.1})
+    train(tmp_path, config)
+    again = train(tmp_path, config)
+    assert "stopped early" in again.stdout and "patience" in again.stdout
+
+
+def test_lost_weights_of_a_finished_run_are_written_again(tmp_path):
+    train(tmp_path, config_with())
+    weights = tmp_path / "runs/mini/model.safetensors"
+    before = weights.read_bytes()
+    weights.unlink()
+    done = train(tmp_path, config_with())
+    assert "wrote its weights again" in done.stdout
+    assert weights.read_bytes() == before
+
+
+def test_the_summary_speaks_of_the_last_step_and_the_log_of_everything(tmp_path):
+    config = config_with(training__max_steps=100000, logging__interval=100000, lr_scheduler__type="constant")
+    done = run_until_step(tmp_path, config, 1)
+    first = losses(tmp_path)[0]
+    last = float(re.search(r"\n  loss +([0-9.]+)", done.stdout).group(1))
+    assert abs(last - first) > 1e-3
+    diverging = config_with(training__max_steps=200, optimizer__learning_rate=1e30, lr_scheduler__type="constant",
+                            lr_scheduler__min_learning_rate=None, checkpoint__interval=0,
+                            training__max_nonfinite_steps=3)
+    train(tmp_path, diverging, "--resume", "never", expect=1)
+    log = (tmp_path / "runs/mini/logs/run.log").read_text()
+    assert "error: training diverged" in log and "no checkpoint had been saved yet" in log

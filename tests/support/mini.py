@@ -96,10 +96,10 @@ def param_hash(done):
     return lines[0].split()[1]
 
 
-def run_until_step(folder, config, step, signal_number=signal.SIGINT, name="mini", timeout=60):
+def run_until_step(folder, config, step, signal_number=signal.SIGINT, name="mini", timeout=60, args=()):
     """Starts a run and sends the signal once metrics.jsonl shows `step`; returns the finished process."""
     write(folder, config)
-    process = subprocess.Popen([str(TRAINCTL), "run", "config.json"], cwd=folder, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([str(TRAINCTL), "run", "config.json", *args], cwd=folder, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     path = pathlib.Path(folder) / "runs" / name / "metrics.jsonl"
     deadline = time.monotonic() + timeout
