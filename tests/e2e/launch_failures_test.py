@@ -154,6 +154,9 @@ def test_restarts_start_all_ranks_again_at_a_new_port(tmp_path):
     code = WAIT + """
 attempt = int(os.environ['TORCHELASTIC_RESTART_COUNT'])
 print(f"attempt {attempt} port {os.environ['MASTER_PORT']} of {os.environ['TORCHELASTIC_MAX_RESTARTS']}", flush=True)
+here = os.path.dirname(os.path.abspath(__file__))
+open(f"{here}/seen-{attempt}-{rank}", "w").close()
+while not os.path.exists(f"{here}/seen-{attempt}-0"): time.sleep(0.01)  # both have printed
 if rank == '1' and attempt < 2: sys.exit(1)
 if attempt < 2: time.sleep(1000)
 """
@@ -169,14 +172,16 @@ if attempt < 2: time.sleep(1000)
 def test_restarts_run_out(tmp_path):
     done = launch("--nproc", 2, "--max-restarts", 2, script(tmp_path, WAIT + "sys.exit(6)"))
     assert done.returncode == 6
-    assert done.stdout.count("ready") == 6
+    # The rank that has not failed yet may be ended before it prints.
+    assert 3 <= done.stdout.count("ready") <= 6
+    assert "restart 2 of 2" in done.stderr
     assert "attempt 2" in report(done.stderr)
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 5, 75])
 def test_codes_that_would_come_again_are_not_restarted(code):
     done = launch("--nproc", 2, "--max-restarts", 3, "--", "sh", "-c", f"echo go; exit {code}")
-    assert done.returncode == code and done.stdout.count("go") == 2
+    assert done.returncode == code and 1 <= done.stdout.count("go") <= 2
 
 
 def test_a_signal_during_restarts_ends_them(tmp_path):
