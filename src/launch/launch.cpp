@@ -40,8 +40,10 @@ std::string host_name() {
 class ConsoleLog {
  public:
   explicit ConsoleLog(Console* console) {
-    set_log_sink(
-        [console](LogLevel level, const std::string& text) { console->message(level, text); });
+    set_log_sink([console](LogLevel level, const std::string& text) {
+      console->message(level, text);
+      console->write_ready();  // nobody else writes while the nodes are waited for
+    });
   }
   ~ConsoleLog() { set_log_sink(nullptr); }
   ConsoleLog(const ConsoleLog&) = delete;

@@ -180,6 +180,16 @@ def test_virtual_local_ranks_see_one_device_each():
     assert [(r["LOCAL_RANK"], r["CUDA_VISIBLE_DEVICES"]) for r in ranks] == [("0", "MIG-1"), ("0", "MIG-2")]
 
 
+def test_what_is_waited_for_is_said_at_once():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Launched("--nnodes", 2, "--node-rank", 0, "--rdzv-endpoint", f"127.0.0.1:{port}", "--", "true") as first:
+        assert f"127.0.0.1:{port}" in first.process.stderr.readline()
+        first.process.terminate()
+        assert first.process.wait(timeout=10) == 143
+
+
 def test_torchruns_scripts_for_one_node_need_no_change():
     done = launch("--nnodes=1", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv_conf=timeout=60",
                   "--nproc_per_node=2", "--", "sh", "-c", "echo $WORLD_SIZE")
