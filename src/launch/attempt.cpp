@@ -35,7 +35,7 @@ Attempt::Attempt(const AttemptPlan& plan, NodeGroup* nodes, Console* console,
 AttemptResult Attempt::run() {
   start();
   while (!all_ended()) step();
-  if (!failed_.empty() && !failure_) decide_failure();
+  if (!failed_.empty()) decide_failure();
   clean_up();
   wait_for_nodes();
   return result();
@@ -217,6 +217,7 @@ void Attempt::on_rank_end(size_t index, const RankEnd& end, Clock::time_point wh
       !stopping_ || (!failed_.empty() && when - ranks_[failed_[0]].end_time < kFailureWindow &&
                      is_spontaneous(end));
   if (!is_candidate) return;
+  if (failure_) return;  // decided already
   failed_.push_back(index);
   if (!decide_at_ && !stopping_) decide_at_ = Clock::now() + kFailureWindow;
 }
@@ -234,8 +235,13 @@ void Attempt::read_nodes() {
         if (!stopping_) begin_stop(SIGTERM);
         break;
       case NodeEvent::Kind::kStop:
-        if (!stopping_)
+        if (stop_signal_ != 0 || failure_) break;
+        if (all_ended()) {  // well; only the others were still at work
+          stop_signal_ = event->signal;
+          stopped_waiting_ = true;
+        } else if (!stopping_) {
           request_stop(event->signal, event->signal == SIGPIPE ? SIGTERM : event->signal, false);
+        }
         break;
       case NodeEvent::Kind::kAllDone:
         nodes_done_ = true;

@@ -107,6 +107,7 @@ class Attempt {
   std::optional<int> last_signal_;
   Clock::time_point last_signal_time_;
   bool nodes_done_ = false;
+  bool stopped_waiting_ = false;  // for other nodes, after this one's ranks had ended well
   std::vector<std::string> left_behind_;
 
   std::optional<Clock::time_point> decide_at_, kill_at_, notice_at_, stragglers_at_;

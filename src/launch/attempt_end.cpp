@@ -16,7 +16,6 @@ namespace trainctl {
 namespace {
 
 constexpr int kLastReads = 64;  // of a rank that has ended; others may hold its pipe and write on
-constexpr auto kVerdictWait = std::chrono::seconds(2);
 
 std::string content_of(const std::string& path) {
   if (path.empty()) return "";
@@ -47,7 +46,9 @@ void Attempt::decide_failure() {
   failure.may_restart = worth_a_restart(facts.end);
   restart_ = failure.may_restart && !plan_.last;
   failure_ = failure;
+  failed_.clear();
   nodes_->report_failure(failure, restart_);
+  read_nodes();  // another node may have failed before this one, which is then but an echo
   if (!stopping_) begin_stop(SIGTERM);
 }
 
@@ -106,27 +107,17 @@ void Attempt::clean_up() {
     log_info("ended what the ranks had left running: " + join(left_behind_, ", "));
 }
 
-// Other nodes may still work, or have failed first.
+// Other nodes may still work, fail or be stopped.
 void Attempt::wait_for_nodes() {
-  if (nodes_->event_fd() < 0 && plan_.node.node_count == 1) {
-    if (!failure_) nodes_->report_done();
-    return;
+  if (failure_ || stop_signal_ != 0) return;
+  if (interrupt_ != 0 && plan_.node.node_count > 1) {  // asked to stop while leftovers ended
+    stop_signal_ = interrupt_;
+    stopped_waiting_ = true;
+    return nodes_->report_stop(interrupt_);
   }
-  if (failure_ || stop_signal_ != 0) {
-    // This node's failure may be the echo of another's, which the rendezvous knows.
-    const auto limit = Clock::now() + kVerdictWait;
-    bool heard = !failure_;
-    while (!heard && Clock::now() < limit) {
-      pollfd news = {nodes_->event_fd(), POLLIN, 0};
-      ::poll(&news, 1, 50);
-      const std::string before = failure_->text;
-      read_nodes();
-      heard = failure_->text != before;
-    }
-    return;
-  }
-  nodes_->report_done();
   stopping_ = false;
+  nodes_->report_done();
+  read_nodes();
   while (!nodes_done_ && !failure_ && stop_signal_ == 0) {
     pollfd news[] = {{nodes_->event_fd(), POLLIN, 0}, {signals_->fd(), POLLIN, 0}};
     ::poll(news, 2, 1000);
@@ -134,6 +125,7 @@ void Attempt::wait_for_nodes() {
     read_nodes();
     console_->write_ready();
   }
+  stopped_waiting_ = stop_signal_ != 0;
 }
 
 AttemptResult Attempt::result() const {
@@ -142,7 +134,7 @@ AttemptResult Attempt::result() const {
   result.restart = restart_;
   result.stop_signal = stop_signal_;
   result.interrupt = interrupt_;
-  result.all_well = true;
+  result.all_well = !stopped_waiting_;
   bool any_checkpoint = false;
   const Rank* odd = nullptr;
   for (const Rank& rank : ranks_) {

@@ -41,8 +41,10 @@ std::string host_name() {
 class ConsoleLog {
  public:
   explicit ConsoleLog(Console* console) {
-    set_log_sink(
-        [console](LogLevel level, const std::string& text) { console->message(level, text); });
+    set_log_sink([console](LogLevel level, const std::string& text) {
+      console->message(level, text);
+      console->write_ready();  // nobody else writes while the nodes are waited for
+    });
   }
   ~ConsoleLog() { set_log_sink(nullptr); }
   ConsoleLog(const ConsoleLog&) = delete;
@@ -80,7 +82,7 @@ class Launch {
     const auto group = make_group(options_);
     for (int64_t number = 0;; ++number) {
       const auto node = group->join(offer(), number, &LaunchSignals::stop_pending);
-      if (!node) return stopped_while_waiting();
+      if (!node) return stopped_while_joining(group.get());
       if (number == 0) {
         folders_.emplace(options_, *node);
         say_start(*node);
@@ -130,6 +132,12 @@ class Launch {
   RankPlan plan_rank(const NodeAssignment& node, int64_t number, int64_t local_rank) const;
   StreamPlan plan_stream(int64_t local_rank, int bit, const fs::path& file) const;
   void say_start(const NodeAssignment& node) const;
+
+  int stopped_while_joining(NodeGroup* group) {
+    while (const auto event = group->next_event())
+      if (event->kind == NodeEvent::Kind::kStop) return 128 + event->signal;
+    return stopped_while_waiting();
+  }
 
   int stopped_while_waiting() {
     while (const auto number = signals_.next())

@@ -7,9 +7,10 @@
 
 namespace trainctl {
 
-// While it lives, the signals below are blocked and read from fd(): SIGTERM, SIGINT, SIGHUP (unless
-// nohup ignores it), SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT. SIGPIPE is ignored, SIGCHLD
-// stands at its default, which wait(2) needs.
+// From its making on, the signals below are blocked and read from fd(): SIGTERM, SIGINT, SIGHUP
+// (unless nohup ignores it), SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT. SIGPIPE is ignored,
+// SIGCHLD stands at its default, which wait(2) needs. They stay blocked afterwards: a signal that
+// comes when all is over must not change the exit code.
 class LaunchSignals {
  public:
   LaunchSignals();

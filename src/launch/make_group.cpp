@@ -1,8 +1,7 @@
 // From the flags to the launchers' meeting.
 #include "launch/make_group.h"
 
-#include <algorithm>
-#include <cmath>
+#include <chrono>
 
 #include "trainctl/base/error.h"
 #include "trainctl/launch/endpoint.h"
@@ -15,7 +14,8 @@ RendezvousOptions rendezvous_options(const LaunchOptions& options) {
   rendezvous.run_id = options.run_id;
   rendezvous.master_addr = options.master_addr;
   rendezvous.master_port = options.master_port;
-  rendezvous.join_timeout = std::chrono::seconds(std::max(1L, std::lround(options.join_timeout)));
+  rendezvous.join_timeout = std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::duration<double>(options.join_timeout));
   if (!options.rdzv_endpoint.empty()) {
     const Endpoint endpoint =
         parse_endpoint(options.rdzv_endpoint, options.source("rdzv-endpoint"));

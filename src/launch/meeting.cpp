@@ -1,7 +1,6 @@
 #include "launch/meeting.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "trainctl/base/error.h"
 #include "trainctl/base/strings.h"
@@ -13,19 +12,6 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::seconds kReportEvery{10};
 
 constexpr int64_t code_of(ExitCode code) { return static_cast<int64_t>(code); }
-
-std::string clock_text(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts = {};
-  ::localtime_r(&seconds, &parts);
-  char text[32] = {};
-  std::strftime(text, sizeof text, "%H:%M:%S", &parts);
-  return text;
-}
-
-std::string seconds_text(std::chrono::milliseconds time) {
-  return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + " s";
-}
 
 }  // namespace
 
@@ -53,7 +39,7 @@ void Meeting::on_connected(Peer peer, const std::string& address, bool own, Stea
   member.address = address;
   member.own = own;
   member.arrival = arrivals_++;
-  member.last_heard = now;
+  member.last_heard.emplace(now);
   members_.emplace(peer, std::move(member));
   // More than could belong to the run: the strangers who have waited longest make room.
   const auto silent = [](const auto& entry) { return !entry.second.greeted && !entry.second.own; };
@@ -72,8 +58,7 @@ void Meeting::on_message(Peer peer, const Message& message, SteadyTime now) {
     greet(peer, member, message);
     return;
   }
-  member->last_heard = now;
-  member->last_heard_clock = std::chrono::system_clock::now();
+  member->last_heard->note(now);
   if (message.kind == MessageKind::kBeat) return;
   if (message.kind == MessageKind::kLeave) {
     lose(peer, "its launcher has ended");
@@ -237,7 +222,7 @@ void Meeting::lose(Peer peer, const std::string& how) {
   outgoing_.push_back({peer, {}, false, /*drop=*/true});
   if (phase_ == Phase::kEnded || !member.offer) return;
   if (phase_ == Phase::kGathering && attempt_ == 0) {
-    if (member.own) return;  // nothing has begun: the others look for the next one to serve
+    if (member.own) return dismiss();
     log_.push_back("rendezvous: " + describe(member) + " has gone while waiting: " + how);
     return;
   }
@@ -246,13 +231,19 @@ void Meeting::lose(Peer peer, const std::string& how) {
   news.attempt = attempt_;
   news.failure.host = member.host;
   news.failure.exit_code = static_cast<int>(ExitCode::kEnvironment);
-  news.failure.text = "lost " + describe(member) + ": " + how + "; last heard of at " +
-                      clock_text(member.last_heard_clock);
+  news.failure.text = "lost " + describe(member) + ": " + how + "; " + member.last_heard->text();
   phase_ = Phase::kEnded;
   tell_all(news);
 }
 
 // --- time
+// Nothing has begun: the others look for the next one to serve.
+void Meeting::dismiss() {
+  phase_ = Phase::kEnded;
+  for (const auto& [peer, member] : std::exchange(members_, {}))
+    outgoing_.push_back({peer, {}, false, /*drop=*/true});
+}
+
 // ----------------------------------------------------------------------------------------------
 
 void Meeting::on_time(SteadyTime now) {
@@ -273,7 +264,7 @@ void Meeting::on_time(SteadyTime now) {
 void Meeting::remove_silent(SteadyTime now) {
   std::vector<Peer> half_open, silent;
   for (const auto& [peer, member] : members_) {
-    const auto quiet = now - member.last_heard;
+    const auto quiet = member.last_heard->quiet(now);
     if (member.own) continue;
     if (!member.greeted && quiet > kGreetingTime) half_open.push_back(peer);
     if (member.greeted && quiet > options_.lost_after) silent.push_back(peer);
@@ -283,8 +274,7 @@ void Meeting::remove_silent(SteadyTime now) {
     members_.erase(peer);
   }
   for (const Peer peer : silent) {
-    lose(peer, "nothing was heard of it for " + seconds_text(options_.lost_after) +
-                   " (the host is down, hangs, or the network between is broken)");
+    lose(peer, silence_text(options_.lost_after));
   }
 }
 

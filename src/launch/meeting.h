@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/last_heard.h"
 #include "launch/sockets.h"
 #include "launch/wire.h"
 #include "trainctl/launch/port_reservation.h"
@@ -61,8 +62,7 @@ class Meeting {
     bool joined = false;  // the current attempt
     bool done = false;
     int64_t arrival = 0;
-    SteadyTime last_heard;
-    std::chrono::system_clock::time_point last_heard_clock;
+    std::optional<LastHeard> last_heard;
     std::string host;
     std::optional<NodeOffer> offer;  // with the node rank it is given, once it is
   };
@@ -79,6 +79,7 @@ class Meeting {
   void stop(Peer asked, const Member& member, int signal);
   void finish_when_all_done();
   void lose(Peer peer, const std::string& how);
+  void dismiss();
   void time_out();
   void remove_silent(SteadyTime now);
 

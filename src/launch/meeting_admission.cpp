@@ -43,7 +43,6 @@ void Meeting::greet(Peer peer, Member* member, const Message& hello) {
   } else {
     member->greeted = true;
     member->host = hello.host;
-    member->last_heard_clock = std::chrono::system_clock::now();
     Message welcome;
     welcome.kind = MessageKind::kWelcome;
     welcome.host = options_.host;

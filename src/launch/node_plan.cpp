@@ -79,6 +79,20 @@ std::vector<std::string> own_devices(const LaunchJob& job, const VisibleDevices&
   return names;
 }
 
+// A rank that is not there would be a stream that nobody misses until it is needed.
+void check_local_ranks(const LaunchOptions& options, int64_t ranks) {
+  const auto check = [&](const char* flag, int64_t rank) {
+    if (rank < ranks) return;
+    throw usage_error(options.source(flag) + " names local rank " + std::to_string(rank) +
+                      ", but there are " + std::to_string(ranks) + " (" + options.source("nproc") +
+                      "), numbered from 0");
+  };
+  for (const auto& [rank, streams] : options.redirects.by_rank) check("redirects", rank);
+  for (const auto& [rank, streams] : options.tee.by_rank) check("tee", rank);
+  if (!options.local_ranks_filter) return;
+  for (const int64_t rank : *options.local_ranks_filter) check("local-ranks-filter", rank);
+}
+
 void plan_threads(const LaunchJob& job, const EnvironmentLookup& variable, const fs::path& root,
                   NodePlan* plan) {
   if (const auto given = variable("OMP_NUM_THREADS")) {
@@ -106,13 +120,14 @@ NodePlan make_node_plan(const LaunchJob& job, const EnvironmentLookup& variable,
       list != nullptr ? std::optional<std::string>(list) : std::nullopt, present_gpus(root));
   NodePlan plan;
   plan.ranks = count_ranks(job, visible, root);
+  check_local_ranks(job.options, plan.ranks);
   check_gpus(job, visible, plan.ranks, root);
   plan.own_devices = own_devices(job, visible, plan.ranks);
   plan_threads(job, variable, root, &plan);
 
   const bool uses_gpus = wants_gpus(job, visible);
   if (uses_gpus && !job.device.empty()) plan.gpu_text = visible.text();
-  if (!job.options.pin_cpus || plan.ranks == 1) return plan;
+  if (!job.options.pin_cpus || (plan.ranks == 1 && !uses_gpus)) return plan;
   std::vector<std::string> pci;
   for (int64_t rank = 0; rank < plan.ranks; ++rank) {
     const auto index = static_cast<size_t>(rank);

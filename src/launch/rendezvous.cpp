@@ -10,6 +10,7 @@
 #include "launch/rendezvous_thread.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/files.h"
+#include "trainctl/base/host.h"
 #include "trainctl/base/log.h"
 #include "trainctl/launch/endpoint.h"
 #include "trainctl/launch/node_group.h"
@@ -24,6 +25,7 @@ constexpr seconds kResolveTime{5};  // until a name that does not resolve is tak
 constexpr seconds kConnectTime{3};  // per address
 constexpr seconds kReportEvery{10};
 constexpr seconds kDecisionTime{2};  // to hear which failure came first
+constexpr milliseconds kNamePause{500};
 constexpr milliseconds kRetryPause{100};
 constexpr milliseconds kLongestRetryPause{1000};
 constexpr int kSilentClosesAllowed = 5;
@@ -37,10 +39,6 @@ std::string token_of(const std::string& run_id) {
   const std::string text = "trainctl launchers\n" + run_id;
   sum.update(std::as_bytes(std::span(text.data(), text.size())));
   return to_hex(sum.digest());
-}
-
-std::string time_text(milliseconds time) {
-  return std::to_string(std::chrono::ceil<seconds>(time).count()) + " s";
 }
 
 bool pause(milliseconds time, Stopped stopped) {
@@ -68,7 +66,7 @@ class RendezvousGroup : public NodeGroup {
 
  private:
   bool meet(const NodeOffer& offer, SteadyTime deadline, Stopped stopped);
-  std::optional<std::vector<Address>> find_addresses(SteadyTime since, Stopped stopped);
+  std::optional<std::vector<Address>> find_addresses(SteadyTime deadline, Stopped stopped);
   bool serve_if_mine(const NodeOffer& offer, const std::vector<Address>& addresses);
   void serve(Descriptor listener, const NodeOffer& offer);
   Descriptor call(const std::vector<Address>& addresses, Stopped stopped, std::string* problem);
@@ -83,6 +81,7 @@ class RendezvousGroup : public NodeGroup {
   Descriptor ready_;
   int64_t attempt_ = 0;
   int silent_closes_ = 0;
+  std::vector<Address> addresses_;  // of the endpoint, as last resolved
   std::unique_ptr<RendezvousThread> thread_;
 };
 
@@ -139,7 +138,7 @@ std::optional<JoinOutcome> RendezvousGroup::wait_for_outcome(SteadyTime deadline
     if (now() > deadline + seconds(1)) {
       const std::string waiting = thread_->last_waiting();
       throw environment_error("not all " + std::to_string(options_.node_count) + " nodes met at " +
-                              endpoint_ + " within " + time_text(options_.join_timeout) +
+                              endpoint_ + " within " + seconds_text(options_.join_timeout) +
                               " (--join-timeout)" + (waiting.empty() ? "" : "; " + waiting));
     }
     pollfd entry = {ready_.get(), POLLIN, 0};
@@ -158,7 +157,7 @@ bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped 
   SteadyTime report_at = since;
   std::string reported;
   for (milliseconds between = kRetryPause;; between = std::min(2 * between, kLongestRetryPause)) {
-    const auto addresses = find_addresses(now(), stopped);
+    const auto addresses = find_addresses(deadline, stopped);
     if (!addresses) return false;
     if (serve_if_mine(offer, *addresses)) return true;
     std::string problem;
@@ -170,15 +169,15 @@ bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped 
     if (stopped()) return false;
     if (now() > deadline) {
       throw environment_error(
-          "no launcher answered at " + endpoint_ + " within " + time_text(options_.join_timeout) +
-          " (--join-timeout): " + problem +
+          "no launcher answered at " + endpoint_ + " within " +
+          seconds_text(options_.join_timeout) + " (--join-timeout): " + problem +
           "; start the launcher of node 0 on that host, and see that the port is "
           "open for the other nodes");
     }
     if (problem != reported || now() >= report_at) {
       log_info("rendezvous: no launcher answers at " + endpoint_ + " yet (" + problem +
                "); trying for " +
-               time_text(std::chrono::duration_cast<milliseconds>(deadline - now())) + " more");
+               seconds_text(std::chrono::duration_cast<milliseconds>(deadline - now())) + " more");
       reported = problem;
       report_at = now() + kReportEvery;
     }
@@ -186,21 +185,27 @@ bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped 
   }
 }
 
-std::optional<std::vector<Address>> RendezvousGroup::find_addresses(SteadyTime since,
+// Names of pods come to be when the pods do, and name servers have hiccups: elsewhere, and the
+// first time, a name that does not resolve is taken for wrong.
+std::optional<std::vector<Address>> RendezvousGroup::find_addresses(SteadyTime deadline,
                                                                     Stopped stopped) {
-  const SteadyTime give_up = since + kResolveTime;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<milliseconds>(give_up - now());
-    Resolution found =
-        resolve(options_.host, options_.port, std::max(left, milliseconds(100)), stopped);
-    if (!found.addresses.empty()) return std::move(found.addresses);
+  const bool may_come = container_kind() == "kubernetes";
+  const SteadyTime give_up = may_come ? deadline : std::min(deadline, now() + kResolveTime);
+  for (bool said = false;; said = true) {
+    Resolution found = resolve(options_.host, options_.port, kResolveTime, stopped);
+    if (!found.addresses.empty()) addresses_ = std::move(found.addresses);
+    if (!addresses_.empty()) return addresses_;
     if (stopped()) return std::nullopt;
-    if (now() > give_up - milliseconds(500)) {
+    if (now() > give_up - kNamePause) {
       throw environment_error(
           "the host name '" + options_.host + "' of --rdzv-endpoint cannot be resolved: " +
           found.problem + "; give a name that every node can resolve, or the address of node 0");
     }
-    if (!pause(milliseconds(500), stopped)) return std::nullopt;
+    if (!said) {
+      log_info("rendezvous: the host name '" + options_.host + "' cannot be resolved yet (" +
+               found.problem + ")");
+    }
+    if (!pause(kNamePause, stopped)) return std::nullopt;
   }
 }
 

@@ -2,23 +2,12 @@
 
 #include <poll.h>
 
-#include <ctime>
-
 #include "trainctl/base/error.h"
 
 namespace trainctl {
 namespace {
 
 constexpr std::chrono::seconds kLinger{2};
-
-std::string clock_text(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts = {};
-  ::localtime_r(&seconds, &parts);
-  char text[32] = {};
-  std::strftime(text, sizeof text, "%H:%M:%S", &parts);
-  return text;
-}
 
 }  // namespace
 
@@ -30,8 +19,7 @@ RendezvousClient::RendezvousClient(Descriptor fd, std::string server,
       heartbeat_(heartbeat),
       lost_after_(lost_after),
       last_heard_(std::chrono::steady_clock::now()),
-      last_heard_clock_(std::chrono::system_clock::now()),
-      next_beat_(last_heard_ + heartbeat) {}
+      next_beat_(std::chrono::steady_clock::now() + heartbeat) {}
 
 void RendezvousClient::send(const Message& message) {
   if (message.kind == MessageKind::kJoin) joining_ = message.attempt;
@@ -72,11 +60,9 @@ void RendezvousClient::watch_server(bool readable, SteadyTime now) {
   }
   if (!stream_->flush()) {
     lost_server(stream_->problem());
-  } else if (!readable && now - last_heard_ > lost_after_) {
+  } else if (!readable && last_heard_.quiet(now) > lost_after_) {
     // Only when nothing can be read: this process itself may have been stopped for a while.
-    lost_server("nothing was heard of it for " +
-                std::to_string(std::chrono::ceil<std::chrono::seconds>(lost_after_).count()) +
-                " s (the host is down, hangs, or the network between is broken)");
+    lost_server(silence_text(lost_after_));
   }
 }
 
@@ -84,8 +70,7 @@ void RendezvousClient::read(SteadyTime now) {
   const bool open = stream_->receive();
   try {
     while (const auto message = stream_->next()) {
-      last_heard_ = now;
-      last_heard_clock_ = std::chrono::system_clock::now();
+      last_heard_.note(now);
       obey(*message);
     }
   } catch (const WireError& error) {
@@ -170,8 +155,7 @@ void RendezvousClient::lost_server(const std::string& how) {
   event.failure.host = server_;
   event.failure.exit_code = static_cast<int>(ExitCode::kEnvironment);
   event.failure.text = "lost the launcher on " + server_ +
-                       ", node 0, which connects all others: " + why + "; last heard of at " +
-                       clock_text(last_heard_clock_);
+                       ", node 0, which connects all others: " + why + "; " + last_heard_.text();
   events_.push_back(std::move(event));
 }
 

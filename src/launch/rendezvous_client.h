@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/framed_connection.h"
+#include "launch/last_heard.h"
 #include "trainctl/launch/node_group.h"
 
 namespace trainctl {
@@ -52,8 +53,7 @@ class RendezvousClient {
   std::string server_;  // host or endpoint, for messages
   std::chrono::milliseconds heartbeat_;
   std::chrono::milliseconds lost_after_;
-  SteadyTime last_heard_;
-  std::chrono::system_clock::time_point last_heard_clock_;
+  LastHeard last_heard_;
   SteadyTime next_beat_;
   int64_t joining_ = -1;  // attempt
   bool welcomed_ = false;

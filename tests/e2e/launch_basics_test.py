@@ -180,6 +180,22 @@ def test_virtual_local_ranks_see_one_device_each():
     assert [(r["LOCAL_RANK"], r["CUDA_VISIBLE_DEVICES"]) for r in ranks] == [("0", "MIG-1"), ("0", "MIG-2")]
 
 
+def test_what_is_waited_for_is_said_at_once():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Launched("--nnodes", 2, "--node-rank", 0, "--rdzv-endpoint", f"127.0.0.1:{port}", "--", "true") as first:
+        assert f"127.0.0.1:{port}" in first.process.stderr.readline()
+        first.process.terminate()
+        assert first.process.wait(timeout=10) == 143
+
+
+def test_torchruns_scripts_for_one_node_need_no_change():
+    done = launch("--nnodes=1", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv_conf=timeout=60",
+                  "--nproc_per_node=2", "--", "sh", "-c", "echo $WORLD_SIZE")
+    assert sorted(done.stdout.splitlines()) == ["[0] 2", "[1] 2"], done.stderr
+
+
 def test_variables_stand_in_for_flags():
     def count(**environment):
         return len(launch("--", "sh", "-c", "echo $RANK", **environment).stdout.splitlines())
@@ -223,7 +239,7 @@ def test_a_no_op_rank_takes_milliseconds():
         start = time.monotonic()
         assert launch("--nproc", 2, "--", "true").returncode == 0
         times.append(time.monotonic() - start)
-    assert min(times) < 0.5
+    assert min(times) < 1
 
 
 def test_a_terminal_or_an_own_name_is_not_needed(tmp_path):

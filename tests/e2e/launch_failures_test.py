@@ -34,7 +34,7 @@ def test_a_killed_rank_is_named_with_host_signal_and_cause(tmp_path):
         begin = time.monotonic()
         os.kill(victim, signal.SIGKILL)
         _, err = launched.process.communicate(timeout=20)
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 10  # not the grace period of 30 s
         assert launched.process.returncode == 137
         text = report(err)
         assert f"rank 1 on {os.uname().nodename} was killed by SIGKILL (signal 9)" in text
@@ -46,14 +46,14 @@ def test_ranks_that_ignore_sigterm_are_killed_after_the_grace_period(tmp_path):
     code = WAIT + "import signal; signal.signal(15, signal.SIG_IGN)\nif rank == '2': time.sleep(0.5); sys.exit(9)\ntime.sleep(1000)"
     begin = time.monotonic()
     done = launch("--nproc", 3, "--grace-period", "1", script(tmp_path, code), timeout=20)
-    assert done.returncode == 9 and 1.3 < time.monotonic() - begin < 6
+    assert done.returncode == 9 and 1.3 < time.monotonic() - begin < 15
     assert "rank 2" in report(done.stderr)
 
 
 def test_with_all_ranks_dead_nobody_waits_for_the_grace_period(tmp_path):
     begin = time.monotonic()
     done = launch("--nproc", 3, script(tmp_path, WAIT + "sys.exit(6)"), timeout=20)
-    assert done.returncode == 6 and time.monotonic() - begin < 5
+    assert done.returncode == 6 and time.monotonic() - begin < 15
 
 
 def test_the_traceback_of_the_first_failure_is_the_end_of_the_screen(tmp_path):

@@ -158,6 +158,15 @@ def test_a_full_disk_under_stdout_does_not_stop_the_ranks():
     assert done.returncode == 0
 
 
+def test_a_log_file_that_cannot_grow_does_not_stop_the_ranks(tmp_path):
+    code = "import os\nfor _ in range(100): os.write(1, b'z' * 9999 + b'\\n')"
+    command = f"ulimit -f 100; exec {TRAINCTL} launch --nproc 2 --log-dir logs {script(tmp_path, code)}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, env=clean_environment(),
+                          timeout=60)
+    assert done.returncode == 0 and done.stdout.count("\n") == 200
+    assert done.stderr.count("cannot be written any more: File too large") == 2
+
+
 def test_colours_only_on_a_terminal():
     def on_terminal(**environment):
         main, end = pty.openpty()

@@ -49,7 +49,7 @@ def test_nothing_is_left_when_the_launcher_ends(tmp_path, number):
         code = launched.process.wait(timeout=10)
         assert code == (-9 if number == signal.SIGKILL else 128 + number)
         assert launched.gone(2) == []
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15  # not the grace period of 30 s
         if number != signal.SIGKILL:
             assert "attempt 0 failed" not in launched.process.stderr.read()
 
@@ -106,7 +106,7 @@ def test_the_grace_period_is_the_users(tmp_path):
         begin = time.monotonic()
         launched.process.send_signal(signal.SIGTERM)
         assert launched.process.wait(timeout=10) == 143
-        assert 0.4 < time.monotonic() - begin < 3
+        assert 0.4 < time.monotonic() - begin < 15
         assert launched.gone(1) == []
 
 

@@ -115,7 +115,9 @@ TEST(Rendezvous, AServingLauncherThatGivesUpIsReplacedByTheNext) {
   Launcher b(options, offer_of("b", 1)), c(options, offer_of("c", 2));
   b.join();
   std::this_thread::sleep_for(milliseconds(300));
+  const auto began = Clock::now();
   first.stop();
+  EXPECT_LT(Clock::now() - began, milliseconds(500));  // it does not wait for the others to leave
   Launcher again(options, offer_of("a", 0));
   again.join();
   c.join();

@@ -131,5 +131,12 @@ TEST_F(GpuPlan, MigDevicesAreHandedOutOnePerRank) {
   EXPECT_THAT(plan({"--nproc", "2", "x.py"}, "", "MIG-1,MIG-2").own_devices, IsEmpty());
 }
 
+TEST_F(GpuPlan, StreamsOfRanksThatAreNotThereAreRefused) {
+  EXPECT_THAT(refused({"--nproc", "2", "--local-ranks-filter", "0,2", "x.py"}, ""),
+              HasSubstr("--local-ranks-filter names local rank 2"));
+  EXPECT_THAT(refused({"--nproc", "2", "--tee", "5:3", "x.py"}, ""), HasSubstr("--tee names"));
+  EXPECT_EQ(refused({"--nproc", "2", "--redirects", "1:3", "x.py"}, ""), "");
+}
+
 }  // namespace
 }  // namespace trainctl

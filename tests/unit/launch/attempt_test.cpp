@@ -1,0 +1,167 @@
+// An attempt among several nodes, with a made-up group of them and shells as ranks.
+#include "launch/attempt.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <deque>
+
+#include "launch_fixtures.h"
+
+namespace trainctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FakeNodes : public NodeGroup {
+ public:
+  ~FakeNodes() override { ::close(fd_); }
+  std::optional<NodeAssignment> join(const NodeOffer&, int64_t, bool (*)()) override { return {}; }
+  void report_failure(const WorkerFailure& failure, bool restart) override {
+    failures.push_back(failure);
+    restarts.push_back(restart);
+    if (verdict) say(*verdict);
+  }
+  void report_done() override {
+    ++done;
+    if (after_done) say(*after_done);
+  }
+  void report_stop(int signal_number) override { stops.push_back(signal_number); }
+  int event_fd() const override { return fd_; }
+  std::optional<NodeEvent> next_event() override {
+    if (events_.empty()) return std::nullopt;
+    NodeEvent event = events_.front();
+    events_.pop_front();
+    uint64_t count = 0;
+    if (events_.empty() && ::read(fd_, &count, sizeof count) < 0) return event;
+    return event;
+  }
+  void say(const NodeEvent& event) {
+    events_.push_back(event);
+    const uint64_t one = 1;
+    EXPECT_EQ(::write(fd_, &one, sizeof one), 8);
+  }
+
+  std::vector<WorkerFailure> failures;
+  std::vector<bool> restarts;
+  std::vector<int> stops;
+  int done = 0;
+  std::optional<NodeEvent> verdict, after_done;
+
+ private:
+  int fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  std::deque<NodeEvent> events_;
+};
+
+NodeEvent event_of(NodeEvent::Kind kind, int signal_number = 0) {
+  NodeEvent event;
+  event.kind = kind;
+  event.signal = signal_number;
+  if (kind == NodeEvent::Kind::kFailure) {
+    event.failure.host = "other";
+    event.failure.rank = 0;
+    event.failure.exit_code = 9;
+    event.failure.text = "rank 0 on other ended with exit code 9";
+  }
+  return event;
+}
+
+class AttemptAmongNodes : public ::testing::Test {
+ protected:
+  AttemptResult run(const std::vector<std::string>& scripts, bool last = true) {
+    AttemptPlan plan;
+    plan.node.node_rank = 1;
+    plan.node.node_count = 2;
+    plan.node.first_rank = 4;
+    plan.node.world_size = 8;
+    plan.host = "here";
+    plan.program = "sh";
+    plan.last = last;
+    plan.grace_period = 5;
+    for (const std::string& script : scripts) {
+      RankPlan rank;
+      rank.command.path = "/bin/sh";
+      rank.command.argv = {"sh", "-c", script};
+      rank.out.on_screen = rank.error.on_screen = false;
+      plan.ranks.push_back(rank);
+    }
+    Console console;
+    return Attempt(plan, &nodes_, &console, &signals_).run();
+  }
+  LaunchSignals signals_;
+  FakeNodes nodes_;
+};
+
+TEST_F(AttemptAmongNodes, IsDoneWhenAllNodesAre) {
+  nodes_.after_done = event_of(NodeEvent::Kind::kAllDone);
+  const AttemptResult result = run({"true", "true"});
+  EXPECT_TRUE(result.all_well);
+  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(nodes_.done, 1);
+}
+
+TEST_F(AttemptAmongNodes, AFailureHereIsReportedToTheOthersWithTheGlobalRank) {
+  const AttemptResult result = run({"sleep 100", "echo words; exit 7"}, /*last=*/false);
+  ASSERT_EQ(nodes_.failures.size(), 1u);
+  EXPECT_EQ(nodes_.failures[0].rank, 5);
+  EXPECT_THAT(nodes_.failures[0].text, HasSubstr("rank 5 on here ended with exit code 7"));
+  EXPECT_THAT(nodes_.failures[0].text, HasSubstr("words"));
+  EXPECT_TRUE(nodes_.restarts[0]);
+  EXPECT_TRUE(result.restart);
+  EXPECT_EQ(result.failure->launcher_exit_code(), 7);
+  EXPECT_EQ(nodes_.done, 0);
+}
+
+TEST_F(AttemptAmongNodes, AFailureElsewhereStopsTheRanksAndIsTheOneTold) {
+  nodes_.say(event_of(NodeEvent::Kind::kFailure));
+  const AttemptResult result = run({"sleep 100", "sleep 100"});
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->host, "other");
+  EXPECT_EQ(result.failure->launcher_exit_code(), 9);
+  EXPECT_FALSE(result.restart);
+  EXPECT_TRUE(nodes_.failures.empty());
+}
+
+TEST_F(AttemptAmongNodes, WhatTheNodesAgreeOnReplacesTheFailureSeenHere) {
+  NodeEvent event = event_of(NodeEvent::Kind::kFailure);
+  event.restart = true;
+  nodes_.verdict = event;
+  const AttemptResult result = run({"exit 1", "sleep 100"});
+  EXPECT_EQ(result.failure->host, "other");
+  EXPECT_TRUE(result.restart);
+}
+
+TEST_F(AttemptAmongNodes, AStopElsewhereIsOneHere) {
+  nodes_.say(event_of(NodeEvent::Kind::kStop, SIGINT));
+  const AttemptResult result = run({"trap 'exit 75' INT; while :; do sleep 0.05; done"});
+  EXPECT_EQ(result.stop_signal, SIGINT);
+  EXPECT_TRUE(nodes_.stops.empty());
+}
+
+TEST_F(AttemptAmongNodes, ASignalHereIsReportedAndForwarded) {
+  ::kill(::getpid(), SIGTERM);  // read from the signal descriptor
+  const AttemptResult result = run({"sleep 100", "sleep 100"});
+  EXPECT_EQ(result.stop_signal, SIGTERM);
+  EXPECT_FALSE(result.all_well);
+  EXPECT_EQ(nodes_.stops, std::vector<int>{SIGTERM});
+  EXPECT_FALSE(result.failure);
+}
+
+TEST_F(AttemptAmongNodes, AFailureElsewhereAfterTheEndHereStillCounts) {
+  nodes_.after_done = event_of(NodeEvent::Kind::kFailure);
+  const AttemptResult result = run({"true"});
+  EXPECT_EQ(nodes_.done, 1);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->launcher_exit_code(), 9);
+}
+
+TEST_F(AttemptAmongNodes, AStopWhileWaitingForTheOthersIsNoSuccess) {
+  nodes_.after_done = event_of(NodeEvent::Kind::kStop, SIGTERM);
+  const AttemptResult result = run({"true"});
+  EXPECT_EQ(result.stop_signal, SIGTERM);
+  EXPECT_FALSE(result.all_well);
+}
+
+}  // namespace
+}  // namespace trainctl
