@@ -175,7 +175,7 @@ def test_shell_and_cmake_agree_on_what_a_gpu_is(tmp_path, lists, visible):
 
 def test_cmake_refuses_a_cpu_build_where_a_gpu_is_visible(tmp_path, gpu):
     torch = fake_torch(tmp_path / "libtorch")
-    command = [CMAKE, "-S", SOURCE / "cmake" / "probe", "-B", tmp_path / "b", f"-DTORCH_ROOT={torch}", "-DTRAINCTL_TESTS=OFF"]
+    command = [CMAKE, "-G", "Ninja", "-S", SOURCE / "cmake" / "probe", "-B", tmp_path / "b", f"-DTORCH_ROOT={torch}", "-DTRAINCTL_TESTS=OFF"]
     refused = run(*command, "-DTRAINCTL_CUDA=AUTO", env=gpu)
     assert refused.returncode != 0
     assert "has an NVIDIA GPU" in flat(refused.stderr) and "-DTRAINCTL_CUDA=OFF" in flat(refused.stderr)
