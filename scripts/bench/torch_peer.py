@@ -1,4 +1,5 @@
-"""Trains the model of a trainctl config in PyTorch, as the peer of vs_pytorch.
+"""Trains the model of a trainctl config in PyTorch, as the peer of vs_pytorch; under torchrun with
+DistributedDataParallel over Gloo, as the peer of parallel: every rank its own batch, rank 0 prints for all.
 
 Prints one JSON object per line: {"event": "first_step", "seconds": since process start}, then
 {"event": "interval", "step", "loss", "tokens_per_second"} per logging interval, then {"event": "done", …}.
@@ -108,6 +109,10 @@ def main():
     causal = m["type"] == "gpt"
     model = (Gpt if causal else Encoder)(m)
     model.train()
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1:
+        torch.distributed.init_process_group("gloo")
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
 
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() <= 1]
@@ -131,7 +136,7 @@ def main():
     steps, interval = args.steps or t["max_steps"], config["logging"]["interval"]
     first, since, cpu_since = None, time.perf_counter(), time.process_time()
     for step in range(1, steps + 1):
-        at = 0 if args.overfit_one_batch else (step - 1) * batch % (len(tokens) - batch + 1)
+        at = 0 if args.overfit_one_batch else ((step - 1) * ranks + rank) * batch % (len(tokens) - batch + 1)
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(inputs[at:at + batch], labels[at:at + batch])
         loss.backward()
@@ -141,16 +146,21 @@ def main():
         if first is None:
             loss.item()
             first = seconds_since_process_start()
-            print(json.dumps({"event": "first_step", "seconds": round(first, 3)}), flush=True)
+            if rank == 0:
+                print(json.dumps({"event": "first_step", "seconds": round(first, 3)}), flush=True)
         if step % interval == 0:
             value, now, cpu_now = loss.item(), time.perf_counter(), time.process_time()
-            tokens_done = interval * batch * seq
-            print(json.dumps({"event": "interval", "step": step, "loss": value,
-                              "tokens_per_second": tokens_done / (now - since),
-                              "tokens_per_cpu_second": tokens_done / (cpu_now - cpu_since)}), flush=True)
+            tokens_done = interval * batch * seq * ranks
+            if rank == 0:
+                print(json.dumps({"event": "interval", "step": step, "loss": value,
+                                  "tokens_per_second": tokens_done / (now - since),
+                                  "tokens_per_cpu_second": tokens_done / (cpu_now - cpu_since)}), flush=True)
             since, cpu_since = now, cpu_now
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"event": "done", "first_step_seconds": first, "peak_bytes": peak}), flush=True)
+    if ranks > 1:
+        torch.distributed.destroy_process_group()
+    if rank == 0:
+        print(json.dumps({"event": "done", "first_step_seconds": first, "peak_bytes": peak}), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,11 +52,13 @@ LoopEnd TrainingSession::train() {
     });
     own_seconds_ = own_seconds + sync_->own_seconds();
     state_.position = batch.position_after;
+    // Before anything waits for the device: a rank that does not come is found out on the host,
+    // where waiting has a limit.
+    verdict_ = communicator_.finish_vote();
+    stragglers_.add(verdict_.seconds);
     after_step(result, learning_rate, batch.valid_targets);
     last = result;
 
-    verdict_ = communicator_.finish_vote();
-    stragglers_.add(verdict_.seconds);
     if (verdict_.validate) validate();
     if (verdict_.save) save(/*required=*/false);
     const int64_t every = config_.parallel.check_parameters_every;

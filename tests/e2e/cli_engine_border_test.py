@@ -94,10 +94,21 @@ def test_request_holds_resolved_config_and_options(folder, fake_engine):
     request, _ = json.JSONDecoder().raw_decode(result.stdout)
     assert request["command"] == "run"
     assert request["options"] == {"resume": "never", "print_param_hash": True}
+    assert request["world"]["world_size"] == 1 and request["world"]["rank"] == 0
     assert request["config"]["model"]["d_ff"] == 64
     assert request["config"]["backend"]["cudnn_benchmark"] is False
     assert len(request["warnings"]) == 1
     assert request["origins"]["model.d_model"] == "run.json:1"
+
+
+def test_request_holds_the_place_among_a_launchers_processes(folder, fake_engine):
+    result = run(folder, fake_engine, RANK="3", WORLD_SIZE="4", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2",
+                 MASTER_ADDR="10.0.0.7", MASTER_PORT="29511", TORCHELASTIC_RESTART_COUNT="2",
+                 TORCHELASTIC_USE_AGENT_STORE="True")
+    world = json.JSONDecoder().raw_decode(result.stdout)[0]["world"]
+    expected = {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2, "master_addr": "10.0.0.7",
+                "master_port": 29511, "restart_count": 2, "agent_store": True}
+    assert {key: world[key] for key in expected} == expected
 
 
 def test_determinism_sets_cublas_workspace_before_loading_unless_set(folder, fake_engine):

@@ -176,6 +176,14 @@ def test_one_process_of_a_larger_job_may_run(folder):
     assert result.returncode == 3  # got as far as the engine
 
 
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_dry_run_counts_the_ranks_and_one_of_them_speaks(folder, rank):
+    result = trainctl("run", "run.json", "--dry-run", "--set", "data.seq_len=4", cwd=folder, WORLD_SIZE="2", RANK=rank,
+                      LOCAL_RANK=rank, LOCAL_WORLD_SIZE="2", MASTER_ADDR="localhost", MASTER_PORT="29500")
+    assert result.returncode == 0, result.stderr
+    assert ("4 sequences = 2 × 1" in result.stdout) == (rank == "0"), result.stdout
+
+
 def test_full_disk_is_reported_by_commands_that_print():
     with open("/dev/full", "w") as full:
         result = subprocess.run([BIN, "config", "docs"], stdout=full, stderr=subprocess.PIPE,
