@@ -194,7 +194,7 @@ def test_a_killed_rank_is_the_cause_on_both_hosts(hosts, tmp_path):
 
 def test_restarts_are_agreed(hosts, tmp_path):
     program = ("--", "sh", "-c", "echo attempt $TORCHELASTIC_RESTART_COUNT rank $RANK; "
-               "test $RANK = 0 -o $TORCHELASTIC_RESTART_COUNT = 1 || exit 9; test $RANK = 1 || exec sleep 2")
+               "test $RANK = 0 -o $TORCHELASTIC_RESTART_COUNT = 1 || { sleep 1; exit 9; }; test $RANK = 1 || exec sleep 2")
     done_a, done_b = both(hosts, *ENDPOINT, "--max-restarts", "1", *program, cwd=tmp_path)
     assert (done_a.returncode, done_b.returncode) == (0, 0), done_a.stderr + done_b.stderr
     for attempt in (0, 1):
