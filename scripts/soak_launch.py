@@ -35,7 +35,10 @@ def parse():
     p.add_argument("--seed", type=int, default=int(time.time()))
     p.add_argument("--trainctl", default=str(ROOT / "build/release/bin/trainctl"))
     p.add_argument("--verbose", action="store_true")
-    return p.parse_args()
+    args = p.parse_args()
+    if not os.access(args.trainctl, os.X_OK):
+        sys.exit(f"soak_launch: {args.trainctl} is not a program; build first, or say --trainctl")
+    return args
 
 
 class Failed(Exception):

@@ -24,6 +24,7 @@ constexpr milliseconds kFailureWindow{50};
 constexpr milliseconds kSameSignal{100};
 constexpr milliseconds kNotice{1000};
 constexpr milliseconds kEndPatience{5000};
+constexpr milliseconds kGiveUp{20000};  // on processes that SIGKILL does not end
 constexpr int kReadsInARow = 4;
 
 }  // namespace
@@ -35,6 +36,8 @@ Attempt::Attempt(const AttemptPlan& plan, NodeGroup* nodes, Console* console,
 AttemptResult Attempt::run() {
   start();
   while (!all_ended()) step();
+  // The signal that ended the ranks may be on its way to the launcher too.
+  while (decide_at_ && LaunchSignals::asks_to_stop(ranks_[failed_[0]].end.signal)) step();
   if (!failed_.empty()) decide_failure();
   clean_up();
   wait_for_nodes();
@@ -82,7 +85,7 @@ void Attempt::wait_for_events() {
 
 int Attempt::poll_timeout() const {
   auto next = next_memory_look_;
-  for (const auto& timer : {decide_at_, kill_at_, notice_at_, stragglers_at_})
+  for (const auto& timer : {decide_at_, kill_at_, notice_at_, stragglers_at_, give_up_at_})
     if (timer) next = std::min(next, *timer);
   for (const Rank& rank : ranks_) {
     for (const auto& output : rank.io->outputs())
@@ -118,7 +121,7 @@ void Attempt::on_signal(int signal_number) {
   last_signal_ = signal_number;
   last_signal_time_ = now;
   if (doubled) return;
-  if (!stopping_ && failed_.empty()) return request_stop(signal_number, signal_number, true);
+  if (!stopping_) return request_stop(signal_number, signal_number, true);
   if (interrupt_ == 0) interrupt_ = signal_number;
   if (signal_number != SIGHUP) kill_all();  // a closed terminal sends it more than once
 }
@@ -132,6 +135,9 @@ void Attempt::pause_all() {
 
 void Attempt::request_stop(int signal_number, int forwarded, bool from_here) {
   stop_signal_ = signal_number;
+  // A scheduler may signal every process of a job: ranks that ended by it just before did not fail.
+  failed_.clear();
+  decide_at_.reset();
   if (from_here) nodes_->report_stop(signal_number);
   begin_stop(forwarded);
 }
@@ -149,6 +155,7 @@ void Attempt::begin_stop(int signal_number) {
 
 void Attempt::kill_all() {
   killed_ = true;
+  if (!give_up_at_) give_up_at_ = Clock::now() + kGiveUp;
   kill_at_.reset();
   notice_at_.reset();
   signal_all(SIGKILL);
@@ -187,10 +194,19 @@ void Attempt::read_workers() {
         break;
     }
   }
-  if (!group_->guard_was_killed()) return;
-  // The ranks went with their guard; nothing more will be heard of them.
+  if (group_->is_over()) end_unheard_ranks();
+}
+
+// Without the guard nothing more will be heard of them.
+void Attempt::end_unheard_ranks() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     if (ranks_[i].ended) continue;
+    if (!group_->guard_was_killed())
+      log_warning(
+          "process " + std::to_string(ranks_[i].pid) + " of rank " +
+          std::to_string(plan_.node.first_rank + static_cast<int64_t>(i)) +
+          " does not end, not even by SIGKILL: it waits inside the kernel (a driver, a file "
+          "system) and is left behind");
     RankEnd end;
     end.signal = SIGKILL;
     on_rank_end(i, end, Clock::now());
@@ -276,6 +292,7 @@ void Attempt::check_timers() {
              " to end (--grace-period)");
   }
   if (due(&kill_at_)) kill_all();
+  if (due(&give_up_at_)) group_->kill();
 }
 
 bool Attempt::all_ended() const {

@@ -70,6 +70,7 @@ class Attempt {
   void on_signal(int signal_number);
   void pause_all();
   void read_workers();
+  void end_unheard_ranks();
   void on_rank_end(size_t index, const RankEnd& end, Clock::time_point when);
   void read_nodes();
   void read_outputs();
@@ -110,7 +111,7 @@ class Attempt {
   bool stopped_waiting_ = false;  // for other nodes, after this one's ranks had ended well
   std::vector<std::string> left_behind_;
 
-  std::optional<Clock::time_point> decide_at_, kill_at_, notice_at_, stragglers_at_;
+  std::optional<Clock::time_point> decide_at_, kill_at_, notice_at_, stragglers_at_, give_up_at_;
   Clock::time_point next_memory_look_;
   OomKills oom_start_, oom_now_;
   Clock::time_point oom_rise_;

@@ -96,6 +96,7 @@ void Attempt::clean_up() {
   decide_at_.reset();
   notice_at_.reset();
   kill_at_.reset();
+  give_up_at_.reset();
   stopping_ = true;  // from here on a signal hurries
   killed_ ? group_->kill() : group_->end();
   const size_t known = left_behind_.size();

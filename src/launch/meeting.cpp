@@ -31,8 +31,7 @@ bool Meeting::belongs(Peer peer) const {
   return found != members_.end() && found->second.greeted;
 }
 
-// --- who comes
-// ---------------------------------------------------------------------------------------
+// --- who comes ---
 
 void Meeting::on_connected(Peer peer, const std::string& address, bool own, SteadyTime now) {
   Member member;
@@ -79,8 +78,7 @@ void Meeting::on_message(Peer peer, const Message& message, SteadyTime now) {
   }
 }
 
-// --- who is there
-// -------------------------------------------------------------------------------------
+// --- who is there ---
 
 std::string Meeting::describe(const Member& member) const {
   std::string text;
@@ -129,7 +127,7 @@ std::string Meeting::who_is_missing() const {
   return "missing: " + join(missing, ", ") + "; there: " + join(there, ", ");
 }
 
-// --- how an attempt begins and ends ----------
+// --- how an attempt begins and ends ---
 
 void Meeting::begin_when_complete() {
   const auto joined = std::count_if(members_.begin(), members_.end(),
@@ -236,7 +234,6 @@ void Meeting::lose(Peer peer, const std::string& how) {
   tell_all(news);
 }
 
-// --- time
 // Nothing has begun: the others look for the next one to serve.
 void Meeting::dismiss() {
   phase_ = Phase::kEnded;
@@ -244,7 +241,7 @@ void Meeting::dismiss() {
     outgoing_.push_back({peer, {}, false, /*drop=*/true});
 }
 
-// ----------------------------------------------------------------------------------------------
+// --- time ---
 
 void Meeting::on_time(SteadyTime now) {
   remove_silent(now);
@@ -286,8 +283,7 @@ void Meeting::time_out() {
               "--rdzv-id, and see that the endpoint's port is open between them");
 }
 
-// --- telling
-// -------------------------------------------------------------------------------------------
+// --- telling ---
 
 void Meeting::end_all(int64_t code, const std::string& text) {
   phase_ = Phase::kEnded;

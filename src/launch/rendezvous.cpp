@@ -148,8 +148,7 @@ std::optional<JoinOutcome> RendezvousGroup::wait_for_outcome(SteadyTime deadline
   }
 }
 
-// --- how launchers find each other
-// ------------------------------------------------------------------
+// --- how launchers find each other ---
 
 // False: stopped. Afterwards the thread runs, as server or as client.
 bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped stopped) {
@@ -281,8 +280,7 @@ void RendezvousGroup::start(std::unique_ptr<RendezvousServer> server, Descriptor
   thread_->send(hello);
 }
 
-// --- what is reported and heard
-// ----------------------------------------------------------------------
+// --- what is reported and heard ---
 
 void RendezvousGroup::send(MessageKind kind) {
   Message message;

@@ -45,8 +45,7 @@ RendezvousThread::~RendezvousThread() {
   thread_.join();
 }
 
-// --- the main thread's side
-// ------------------------------------------------------------------------
+// --- the main thread's side ---
 
 void RendezvousThread::send(const Message& message) {
   {
@@ -100,8 +99,7 @@ std::string RendezvousThread::last_waiting() {
   return mailbox_.last_waiting;
 }
 
-// --- the thread's side
-// -----------------------------------------------------------------------------
+// --- the thread's side ---
 
 void RendezvousThread::run() {
   std::optional<SteadyTime> end_at;

@@ -34,8 +34,7 @@ std::string clean(const std::string& name) {
   return result;
 }
 
-// --- reading
-// ---------------------------------------------------------------------------------------
+// --- reading ---
 
 const Json& member(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -172,8 +171,7 @@ void read_fields(const Json& json, Message* message) {
   }
 }
 
-// --- writing
-// ---------------------------------------------------------------------------------------
+// --- writing ---
 
 Json to_json(const NodeOffer& offer) {
   Json json = {{"host", clean(offer.host)}, {"local_world_size", offer.local_world_size}};

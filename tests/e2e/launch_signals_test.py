@@ -123,6 +123,32 @@ def test_a_doubled_signal_is_one():
         assert (launched.process.returncode, out.count("saved")) == (75, 2)
 
 
+def test_a_signal_to_every_process_of_a_job_is_a_stop_and_no_failure():
+    """As Slurm sends it: a rank may end by it before the launcher has heard anything."""
+    code = "import os, signal, sys, time\n" \
+           "def save(*_): time.sleep(1); print('saved', flush=True); sys.exit(0)\n" \
+           "if os.environ['RANK'] == '0': signal.signal(15, save)\n" \
+           "print('ready', flush=True); time.sleep(1000)"
+    for _ in range(3):
+        with Launched("--nproc", 2, "--max-restarts", 3, "--", sys.executable, "-c", code) as launched:
+            started(launched, 2)
+            workers = sorted(pid for pid, _ in launched.wait_for(2))
+            for pid in [*reversed(workers), launched.process.pid]:
+                os.kill(pid, signal.SIGTERM)
+            out, err = launched.process.communicate(timeout=20)
+            assert launched.process.returncode == 143, err
+            assert "saved" in out and "error" not in err
+
+
+def test_such_a_signal_may_end_all_ranks_first():
+    with Launched("--nproc", 2, "--", "sleep", "1000") as launched:
+        for pid in [*(pid for pid, _ in launched.wait_for(2)), launched.process.pid]:
+            os.kill(pid, signal.SIGTERM)
+        _, err = launched.process.communicate(timeout=20)
+        assert launched.process.returncode == 143
+        assert "error" not in err and "stopped by SIGTERM" in err
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_user_signals_are_passed_on_as_often_as_they_come(number):
     code = f"import signal, time; n = [0]\n" \

@@ -143,5 +143,22 @@ TEST(Host, RecognisesContainers) {
   EXPECT_EQ(container_kind(pod.path()), "kubernetes");
 }
 
+TEST(OomKillsTest, CountsOfControlGroupsAndTheMachineAreRead) {
+  FakeRoot root;
+  root.write("proc/self/cgroup", "4:memory:/job\n0::/job\n");
+  root.write("sys/fs/cgroup/job/memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 0\n");
+  root.write("sys/fs/cgroup/memory/job/memory.oom_control",
+             "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+  root.write("proc/vmstat", "nr_free_pages 1\noom_kill 9\n");
+  EXPECT_EQ(oom_kills(root.path()).control_group, 7U);
+  EXPECT_EQ(oom_kills(root.path()).machine, 9U);
+}
+
+TEST(OomKillsTest, NothingKnownIsNothingCounted) {
+  FakeRoot root;
+  EXPECT_EQ(oom_kills(root.path()).control_group, 0U);
+  EXPECT_EQ(oom_kills(root.path()).machine, 0U);
+}
+
 }  // namespace
 }  // namespace trainctl

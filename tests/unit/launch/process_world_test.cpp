@@ -93,8 +93,7 @@ TEST(ProcessWorld, SenselessValuesAreRefused) {
   EXPECT_THAT(refusal({{"WORLD_SIZE", "1"}, {"RANK", "1"}}), HasSubstr("RANK is 1"));
 }
 
-// --- Slurm
-// ------------------------------------------------------------------------------------------
+// --- Slurm ---
 
 TEST(ProcessWorld, ReadsTheStepThatSrunHasStarted) {
   const ProcessWorld world = world_of(kStep);
@@ -192,8 +191,7 @@ TEST(ProcessWorld, ContradictingStepsAreRefusedWithTheirValues) {
   }
 }
 
-// --- MPI
-// ----------------------------------------------------------------------------------------------
+// --- MPI ---
 
 TEST(ProcessWorld, MpiLaunchersAreRefusedWithTheCure) {
   for (const Variables& variables :

@@ -182,8 +182,7 @@ TEST_F(RunningGroup, ALongFailureTextArrivesShortened) {
   EXPECT_LT(text.size(), 200'000u);
 }
 
-// --- processes
-// -----------------------------------------------------------------------------------------
+// --- processes ---
 
 // A launcher in a process of its own, so that it can be killed or stopped.
 pid_t fork_launcher(const RendezvousOptions& options, const NodeOffer& offer) {

@@ -144,8 +144,7 @@ TEST(Rendezvous, ALauncherThatLeavesWhileWaitingMayComeAgain) {
   EXPECT_THAT(log.text(), HasSubstr("node 1 (b at 127.0.0.1) has gone while waiting"));
 }
 
-// --- what is refused
-// --------------------------------------------------------------------------------
+// --- what is refused ---
 
 TEST(Rendezvous, DifferentConfigsAreRefusedOnAllNodesWithBothValuesAndHosts) {
   const auto options = options_at(free_port(), 3);
@@ -323,8 +322,7 @@ TEST(Rendezvous, AnotherProgramOnThePortIsNamedInSeconds) {
   web_server.join();
 }
 
-// --- strangers
-// ----------------------------------------------------------------------------------------
+// --- strangers ---
 
 Descriptor call(int64_t port) {
   std::string problem;

@@ -57,8 +57,7 @@ TEST(SlurmStep, NoStepOutsideOfOne) {
   EXPECT_FALSE(read_slurm_step(lookup_in({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}})));
 }
 
-// --- trainctl launch
-// ----------------------------------------------------------------------------------
+// --- trainctl launch ---
 
 const Variables kOnePerNode = with(kStep, {{"SLURM_STEP_NUM_TASKS", "2"},
                                            {"SLURM_NTASKS", "2"},
