@@ -115,7 +115,7 @@ int dry_run(const LoadedConfig& loaded, const ProcessWorld& world) {
   const Extents extents = is_text ? text_extents(config) : synthetic_extents(config);
   const RunPlan plan = make_plan(config, extents.train, WorldShape{world.world_size, world.rank});
   if (config.backend.device == "cpu")
-    require_memory(config, plan.parameter_count, memory_limit());
+    require_memory(config, plan.parameter_count, memory_limit(), world.local_world_size);
   require_output_folder(config, plan);
   if (world.rank != 0) return 0;  // one of them says it for all
   for (const std::string& warning : loaded.warnings) log_warning(warning);

@@ -20,14 +20,18 @@ uint64_t training_state_bytes(const OptimizerConfig& optimizer, int64_t paramete
   return static_cast<uint64_t>(parameters) * kParameterBytes * (2 + moments(optimizer));
 }
 
-void require_memory(const Config& config, int64_t parameters, uint64_t memory_bytes) {
-  const uint64_t needed = training_state_bytes(config.optimizer, parameters);
+void require_memory(const Config& config, int64_t parameters, uint64_t memory_bytes,
+                    int64_t sharing_processes) {
+  const auto processes = static_cast<uint64_t>(sharing_processes);
+  const uint64_t needed = training_state_bytes(config.optimizer, parameters) * processes;
   if (memory_bytes == 0 || needed <= memory_bytes) return;
-  throw usage_error("the model does not fit: " + human_count(static_cast<double>(parameters)) +
-                    " parameters need " + human_bytes(needed) +
-                    " for weights, gradients and optimizer state, and the device has " +
-                    human_bytes(memory_bytes) +
-                    "; lower model.vocab_size, model.d_model or model.n_layers");
+  throw usage_error(
+      "the model does not fit: " + human_count(static_cast<double>(parameters)) +
+      " parameters need " + human_bytes(needed) + " for weights, gradients and optimizer state" +
+      (processes > 1 ? " of the " + std::to_string(processes) + " processes of this host together"
+                     : "") +
+      ", and the device has " + human_bytes(memory_bytes) +
+      "; lower model.vocab_size, model.d_model or model.n_layers");
 }
 
 void require_disk(const fs::path& folder, const OptimizerConfig& optimizer, int64_t parameters) {

@@ -43,7 +43,10 @@ void TrainingSession::open_data_and_device() {
   backend_lines_ = apply_backend(config_, device_->torch_device(), communicator_.world());
   const DataExtent extent = extent_of(*datasets_.train);
   plan_ = make_plan(config_, extent, communicator_.shape());
-  require_memory(config_, plan_.parameter_count, device_->memory().total);
+  // The processes of a host share its memory, each has a GPU of its own.
+  const bool shared = device_->torch_device().is_cpu();
+  require_memory(config_, plan_.parameter_count, device_->memory().total,
+                 shared ? communicator_.world().local_world_size : 1);
   state_.threads = at::get_num_threads();
   state_.ranks = communicator_.world().world_size;
   state_.dataset_fingerprint = datasets_.train->fingerprint();

@@ -21,6 +21,8 @@ TEST(Capacity, RefusesAModelLargerThanTheMemoryNamingBothSizes) {
   const Config config;
   EXPECT_NO_THROW(require_memory(config, 1000, 16000));
   EXPECT_NO_THROW(require_memory(config, 1000, 0));
+  EXPECT_NO_THROW(require_memory(config, 1000, 32000, 2));
+  EXPECT_THROW(require_memory(config, 1000, 16000, 2), UserError);
   try {
     require_memory(config, int64_t{1} << 30, uint64_t{8} << 30);
     FAIL();
