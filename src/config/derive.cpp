@@ -46,10 +46,10 @@ void expand_paths(LoadState* state) {
 }
 
 void check_fit(LoadState* state) {
-  static const Config kDefaults;
+  static const Config defaults;
   std::vector<std::pair<const Field*, std::pair<const void*, const void*>>> without_effect;
   std::map<std::string, const void*> default_owners;
-  for_each_field(config_table(), "", &kDefaults,
+  for_each_field(config_table(), "", &defaults,
                  [&](const std::string& path, const Field&, const void* owner) {
                    default_owners[path] = owner;
                  });

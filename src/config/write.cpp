@@ -27,7 +27,9 @@ void add_lines(const nlohmann::ordered_json& object, const std::string& path, in
                const std::map<std::string, std::string>* origins, std::vector<Line>* lines) {
   size_t left = object.size();
   for (const auto& [key, value] : object.items()) {
-    const std::string key_path = path.empty() ? key : path + "." + key;
+    std::string key_path = path;
+    if (!path.empty()) key_path += ".";
+    key_path += key;
     std::string head(static_cast<size_t>(depth) * 2, ' ');
     head.append("\"").append(key).append("\": ");
     const char* comma = --left > 0 ? "," : "";
