@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/strings.h"
+#include "trainctl/config/load.h"
 
 namespace trainctl {
 namespace {
@@ -21,6 +22,9 @@ std::vector<std::string> flags_of(const CLI::App& app) {
 
 UserError unexpected(const CLI::App& app, const std::string& word) {
   const std::string help = "; " + app.get_name() + " --help";
+  if (looks_like_override(word)) {
+    return usage_error("unexpected argument '" + word + "'; give each override its own --set");
+  }
   if (!word.starts_with("-")) {
     return usage_error("unexpected argument '" + word + "'" + help);
   }

@@ -10,12 +10,6 @@ namespace {
 
 constexpr uintmax_t kLargestFile = 16 << 20;
 
-// "training.max_steps=100", which --set takes one of at a time.
-bool looks_like_override(const std::string& word) {
-  const size_t equals = word.find('=');
-  return equals != std::string::npos && word.find('.') < equals && word.find('/') > equals;
-}
-
 void require_file(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -63,6 +57,11 @@ void fill_origins(const LoadState& state, LoadedConfig* loaded) {
 }
 
 }  // namespace
+
+bool looks_like_override(const std::string& word) {
+  const size_t equals = word.find('=');
+  return equals != std::string::npos && word.find('.') < equals && word.find('/') > equals;
+}
 
 void LoadState::conflict(std::initializer_list<const char*> keys, const std::string& text) {
   const char* blamed = *keys.begin();

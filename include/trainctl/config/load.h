@@ -33,4 +33,7 @@ std::string config_starter();                         // what `config init` writ
 std::string config_docs();                            // docs/config.md
 std::string config_show(const LoadedConfig& loaded);  // with the origin of every value
 
+// Whether a word is an override without its --set ("training.max_steps=100"), for messages.
+bool looks_like_override(const std::string& word);
+
 }  // namespace trainctl
