@@ -163,7 +163,13 @@ void Attempt::kill_all() {
 }
 
 void Attempt::signal_all(int signal_number) {
-  for (size_t i = 0; i < ranks_.size(); ++i) group_->signal(i, signal_number);
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].pid == 0) {
+      ranks_[i].missed.push_back(signal_number);
+    } else {
+      group_->signal(i, signal_number);
+    }
+  }
 }
 
 void Attempt::read_workers() {
@@ -174,9 +180,8 @@ void Attempt::read_workers() {
     switch (event->kind) {
       case WorkerEvent::Kind::kStarted:
         rank.pid = event->value;
-        // A stop may have been asked for before it was there.
-        if (stopping_)
-          group_->signal(static_cast<size_t>(event->index), killed_ ? SIGKILL : SIGTERM);
+        for (const int missed : rank.missed)
+          group_->signal(static_cast<size_t>(event->index), missed);
         break;
       case WorkerEvent::Kind::kExecFailed:
         rank.end.exec_errno = event->value;

@@ -56,7 +56,8 @@ class Attempt {
 
   struct Rank {
     std::unique_ptr<RankIo> io;
-    pid_t pid = 0;
+    pid_t pid = 0;            // 0: not yet heard of
+    std::vector<int> missed;  // signals that came before
     bool ended = false;
     RankEnd end;
     Clock::time_point end_time;
