@@ -20,7 +20,8 @@ constexpr int kLastReads = 64;  // of a rank that has ended; others may hold its
 std::string content_of(const std::string& path) {
   if (path.empty()) return "";
   std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  std::string content((std::istreambuf_iterator<char>(in)), {});
+  return content;
 }
 
 }  // namespace

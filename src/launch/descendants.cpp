@@ -23,7 +23,8 @@ struct Stat {
 
 std::string whole_file(const std::string& path) {
   std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  std::string content((std::istreambuf_iterator<char>(in)), {});
+  return content;
 }
 
 // "123 (name, maybe with ) inside) S 1 …"
@@ -104,6 +105,8 @@ void set_process_title(const std::string& title) {
   if (start == 0 || end <= start + 1) return;
   char* words = reinterpret_cast<char*>(start);  // NOLINT(performance-no-int-to-ptr)
   std::memset(words, 0, end - start);
+  // The byte after it is one of the zeros.
+  // NOLINTNEXTLINE(bugprone-not-null-terminated-result)
   std::memcpy(words, title.data(), std::min<size_t>(title.size(), end - start - 1));
 }
 

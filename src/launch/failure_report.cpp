@@ -159,7 +159,7 @@ std::string likely_cause(const FailureFacts& facts) {
     return "somebody killed the launcher's guard process (launch-guard), and the kernel the ranks "
            "with it";
   }
-  if (const std::string cause = kill_cause(facts); !cause.empty()) return cause;
+  if (std::string cause = kill_cause(facts); !cause.empty()) return cause;
   if (facts.end.signal == SIGBUS) return bus_cause(facts);
   if (facts.end.signal != 0) return signal_cause(facts);
   return code_cause(facts);
