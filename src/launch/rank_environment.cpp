@@ -46,7 +46,7 @@ std::vector<std::string> merge_environment(char** environment, const Variables& 
     const std::string_view text = *entry;
     if (!replaced.contains(text.substr(0, text.find('=')))) merged.emplace_back(text);
   }
-  for (const auto& [name, value] : variables) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) merged.emplace_back(name).append("=").append(value);
   return merged;
 }
 

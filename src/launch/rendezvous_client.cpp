@@ -141,8 +141,7 @@ void RendezvousClient::add_event(NodeEvent::Kind kind, const Message& message) {
   events_.push_back(std::move(event));
 }
 
-void RendezvousClient::lost_server(const std::string& how) {
-  const std::string why = how;  // may stand in the stream
+void RendezvousClient::lost_server(std::string why) {  // a copy: it may stand in the stream
   stream_.reset();
   if (over_) return;
   over_ = true;

@@ -44,7 +44,7 @@ class RendezvousClient {
  private:
   void obey(const Message& message);
   void add_event(NodeEvent::Kind kind, const Message& message);
-  void lost_server(const std::string& how);
+  void lost_server(std::string why);
   void read(SteadyTime now);
   void say_goodbye(SteadyTime now);
   void watch_server(bool readable, SteadyTime now);
