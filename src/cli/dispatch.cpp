@@ -79,6 +79,15 @@ void require_utf8(const Arguments& words) {
   }
 }
 
+// Libraries that ask for it end the process in ways of their own.
+void require_working_directory() {
+  std::error_code error;
+  if (fs::current_path(error).empty()) {
+    throw usage_error("the working directory is gone (" + error.message() +
+                      "): it was removed or moved away; cd to a folder that is there");
+  }
+}
+
 int dispatch(const Arguments& words) {
   if (words.empty()) {
     throw usage_error("a command is missing, such as trainctl run config.json; trainctl --help");
@@ -93,6 +102,7 @@ int dispatch(const Arguments& words) {
     terminal().print(std::string("trainctl ") + kVersion + " (build " + kBuildId + ")\n");
     return 0;
   }
+  require_working_directory();
   for (const Command& command : kCommands) {
     if (word == command.name) return command.function({words.begin() + 1, words.end()});
   }

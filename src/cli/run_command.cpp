@@ -21,15 +21,22 @@ void prepare_environment(const Config& config, const ProcessWorld& world) {
   if (config.backend.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
+bool was_restarted() {
+  const auto count = process_environment()("TORCHELASTIC_RESTART_COUNT");
+  return count && *count != "0";
+}
+
 nlohmann::json make_request(const LoadedConfig& loaded, const RunArguments& arguments,
                             const ProcessWorld& world) {
-  return {
-      {"command", "run"},
-      {"config", nlohmann::json::parse(config_to_json(loaded.config))},
-      {"options", {{"resume", arguments.resume}, {"print_param_hash", arguments.print_param_hash}}},
-      {"world", world},
-      {"warnings", loaded.warnings},
-      {"origins", loaded.origins}};
+  return {{"command", "run"},
+          {"config", nlohmann::json::parse(config_to_json(loaded.config))},
+          {"options",
+           {{"resume", arguments.resume},
+            {"restarted", was_restarted()},
+            {"print_param_hash", arguments.print_param_hash}}},
+          {"world", world},
+          {"warnings", loaded.warnings},
+          {"origins", loaded.origins}};
 }
 
 }  // namespace

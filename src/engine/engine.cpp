@@ -48,6 +48,7 @@ ExitCode run_command(const Json& request, const RunHost& host) {
   const Config config = parse_config(request.at("config").dump(), "config").config;
   RunOptions run;
   run.resume = options.value("resume", "auto");
+  run.restarted = options.value("restarted", false);
   run.print_param_hash = options.value("print_param_hash", false);
   run.config_warnings = request.value("warnings", std::vector<std::string>());
   return run_training(config, world_of(request), run, host);
@@ -99,7 +100,8 @@ std::string explain(const c10::Error& error) {
 }
 
 int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
-  host.error(host.user, static_cast<int>(code), text.c_str());
+  // An error that another rank has told already comes without words.
+  if (!text.empty()) host.error(host.user, static_cast<int>(code), text.c_str());
   if (connections_abandoned()) {
     // Threads of the process group may wait for ranks that never come: nothing waits for them.
     std::fflush(nullptr);

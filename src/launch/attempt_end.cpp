@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 
 #include "launch/attempt.h"
+#include "trainctl/base/files.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
 
@@ -18,10 +17,15 @@ namespace {
 constexpr int kLastReads = 64;  // of a rank that has ended; others may hold its pipe and write on
 
 std::string content_of(const std::string& path) {
-  if (path.empty()) return "";
-  std::ifstream in(path);
-  std::string content((std::istreambuf_iterator<char>(in)), {});
-  return content;
+  constexpr uintmax_t kLargest = 4 << 20;
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);  // an error for a FIFO or a device
+  if (path.empty() || error || size > kLargest) return "";
+  try {
+    return read_regular_file(path, ExitCode::kUsage);
+  } catch (const UserError&) {
+    return "";
+  }
 }
 
 }  // namespace
@@ -84,6 +88,7 @@ FailureFacts Attempt::facts_of(size_t index) const {
 }
 
 void Attempt::watch_memory() {
+  group_->wake_guard();
   const OomKills kills = oom_kills();
   if (kills.control_group > oom_now_.control_group || kills.machine > oom_now_.machine)
     oom_rise_ = Clock::now();

@@ -48,6 +48,12 @@ void ConsoleQueue::add(std::string_view prefix, std::string_view text, std::stri
         std::max<size_t>(1, static_cast<size_t>(std::count(text.begin(), text.end(), '\n')));
     return;
   }
+  add_always(prefix, text, end);
+}
+
+void ConsoleQueue::add_always(std::string_view prefix, std::string_view text,
+                              std::string_view end) {
+  if (closed_) return;
   report_dropped();
   append(prefix);
   append(text);
@@ -162,7 +168,7 @@ void Console::message(LogLevel level, const std::string& text) {
   const Look& look = kLooks[static_cast<size_t>(level)];
   const std::string name = colours_ ? std::string(look.colour) + look.name + "\x1b[m" : look.name;
   ConsoleQueue& shown = queue(Stream::kError);
-  shown.add((shown.in_a_line() ? "\ntrainctl: " : "trainctl: ") + name + ": ", text, "\n");
+  shown.add_always((shown.in_a_line() ? "\ntrainctl: " : "trainctl: ") + name + ": ", text, "\n");
 }
 
 void Console::add_to(std::vector<pollfd>* fds) const {

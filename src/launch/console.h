@@ -22,6 +22,8 @@ class ConsoleQueue {
   ConsoleQueue(int fd, size_t capacity);
 
   void add(std::string_view prefix, std::string_view text, std::string_view end);
+  // The launcher's own words: never left out, however much is held.
+  void add_always(std::string_view prefix, std::string_view text, std::string_view end);
   // Writes what can be written without waiting.
   void write_ready();
   bool empty() const { return size_ == 0; }

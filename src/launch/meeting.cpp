@@ -244,6 +244,11 @@ void Meeting::dismiss() {
 // --- time ---
 
 void Meeting::on_time(SteadyTime now) {
+  // After a gap in its own time (a stopped process, a paused machine) nobody else was silent.
+  if (last_look_ != SteadyTime() && now - last_look_ > options_.lost_after / 2) {
+    for (auto& [peer, member] : members_) member.last_heard->note(now);
+  }
+  last_look_ = now;
   remove_silent(now);
   if (phase_ != Phase::kGathering) return;
   if (now - gathering_since_ > options_.join_timeout) {

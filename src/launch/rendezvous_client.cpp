@@ -54,6 +54,9 @@ void RendezvousClient::say_goodbye(SteadyTime now) {
 }
 
 void RendezvousClient::watch_server(bool readable, SteadyTime now) {
+  // After a gap in its own time (a stopped process, a paused machine) the server was not silent.
+  if (now - last_look_ > lost_after_ / 2) last_heard_.note(now);
+  last_look_ = now;
   if (now >= next_beat_) {
     next_beat_ = now + heartbeat_;
     if (!stream_->has_unsent()) stream_->send(Message{});

@@ -63,15 +63,21 @@ void WorkerGroup::signal(size_t index, int signal_number) const {
     ::kill(pids_[index], signal_number);
 }
 
+void WorkerGroup::wake_guard() const {
+  if (channel_ >= 0) ::kill(guard_, SIGCONT);
+}
+
 void WorkerGroup::end() {
   if (channel_ < 0) return;
   told_ = true;
+  wake_guard();
   ::send(channel_, &kGuardEnd, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void WorkerGroup::kill() {
   if (channel_ < 0) return;
   told_ = true;
+  wake_guard();
   ::send(channel_, &kGuardKill, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

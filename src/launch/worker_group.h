@@ -52,6 +52,8 @@ class WorkerGroup {
   // To a rank's whole process group; a rank that has ended may still have processes in it.
   void signal(size_t index, int signal_number) const;
 
+  // A rank, or somebody, may have stopped (SIGSTOP) the guard, which could not report then.
+  void wake_guard() const;
   void end();   // ask what the ranks left behind to end, then kill it
   void kill();  // at once
   // The guard is gone, and with it all processes of the attempt.

@@ -1,6 +1,8 @@
 #include "trainctl/parallel/communicator.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "trainctl/parallel/gradient_sync.h"
 
@@ -63,6 +65,15 @@ Outcome outcome_of(const std::exception_ptr& error) {
 
 }  // namespace
 
+bool Communicator::cause_was_heard() const {
+  constexpr int kLooks = 20;
+  for (int i = 0; i < kLooks; ++i) {
+    if (stop_ && stop_() != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
 void Communicator::together(const char* what, const std::function<void()>& work) {
   if (!world_.distributed()) return work();
   std::exception_ptr error;
@@ -80,6 +91,7 @@ void Communicator::together(const char* what, const std::function<void()>& work)
     agreed_to_end_ = true;
     if (static_cast<int64_t>(rank) == world_.rank) std::rethrow_exception(error);
     const std::string text = json.at("text").get<std::string>();
+    if (cause_was_heard()) throw UserError(static_cast<ExitCode>(code), "");
     throw UserError(static_cast<ExitCode>(code), "rank " + std::to_string(world_.rank) +
                                                      " ends because rank " + std::to_string(rank) +
                                                      " failed: " + text.substr(0, text.find('\n')));

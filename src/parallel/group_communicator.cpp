@@ -49,11 +49,11 @@ UserError peer_ended(const PeerError& error) {
 bool connections_abandoned() { return abandoned; }
 
 GroupCommunicator::GroupCommunicator(const ProcessWorld& world, const ParallelConfig& config,
-                                     const std::string& must_agree)
-    : Communicator(world),
+                                     const std::string& must_agree, const StopRequest& stop)
+    : Communicator(world, stop),
       config_(config),
       timeout_(static_cast<int64_t>(config.timeout * 1000)),
-      place_(meet(world, timeout_, must_agree)) {
+      place_(meet(world, timeout_, must_agree, stop)) {
   const char* named = std::getenv("GLOO_SOCKET_IFNAME");
   interfaces_ = named != nullptr ? named : "";
   try {
@@ -262,15 +262,14 @@ std::exception_ptr GroupCommunicator::end_with(std::exception_ptr error) {
 // left the time to end first.
 void GroupCommunicator::on_peer_error(const PeerError& error) {
   if (is_main() || ending_.exchange(true)) return;
-  ::sleep(2);
-  log_error(peer_ended(error).what());
+  if (!cause_was_heard()) log_error(peer_ended(error).what());
   std::fflush(nullptr);
   ::_exit(error.exit_code);
 }
 
 std::unique_ptr<Communicator> join_ranks(const ProcessWorld& world, const ParallelConfig& config,
-                                         const std::string& must_agree) {
-  return std::make_unique<GroupCommunicator>(world, config, must_agree);
+                                         const std::string& must_agree, const StopRequest& stop) {
+  return std::make_unique<GroupCommunicator>(world, config, must_agree, stop);
 }
 
 }  // namespace trainctl

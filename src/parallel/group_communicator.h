@@ -16,7 +16,7 @@ namespace trainctl {
 class GroupCommunicator final : public Communicator {
  public:
   GroupCommunicator(const ProcessWorld& world, const ParallelConfig& config,
-                    const std::string& must_agree);
+                    const std::string& must_agree, const StopRequest& stop);
   GroupCommunicator(const GroupCommunicator&) = delete;
   GroupCommunicator& operator=(const GroupCommunicator&) = delete;
 

@@ -3,7 +3,9 @@
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -22,6 +24,7 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{10000};  // then whoever waits says for whom
+constexpr milliseconds kSlice{250};       // between two looks at stop requests
 
 std::string endpoint(const ProcessWorld& world) {
   const bool v6 = world.master_addr.find(':') != std::string::npos;
@@ -52,7 +55,19 @@ std::string seconds_text(milliseconds time) {
                           "the port through?");
 }
 
-[[noreturn]] void store_has_gone(const ProcessWorld& world) {
+// Asked to stop before there is anything to save: the end is the signal's own.
+void end_if_asked(const StopRequest& stop) {
+  const int signal = stop ? stop() : 0;
+  if (signal == 0) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+[[noreturn]] void store_has_gone(const ProcessWorld& world, const StopRequest& stop) {
+  for (int i = 0; i < 20; ++i) {  // its process says why; a launcher hears it first
+    end_if_asked(stop);
+    std::this_thread::sleep_for(milliseconds(50));
+  }
   throw environment_error("the run's store at " + endpoint(world) +
                           " has gone while ranks were still coming; the process that served it, " +
                           (world.agent_store ? "the launcher" : "rank 0") +
@@ -60,7 +75,7 @@ std::string seconds_text(milliseconds time) {
 }
 
 c10::intrusive_ptr<c10d::Store> connect(const ProcessWorld& world, bool server,
-                                        milliseconds timeout) {
+                                        milliseconds timeout, const StopRequest& stop) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(world.master_port);
   options.isServer = server;
@@ -69,9 +84,10 @@ c10::intrusive_ptr<c10d::Store> connect(const ProcessWorld& world, bool server,
   options.timeout = timeout;
   try {
     // Whatever listens there may be no store, and never answer.
-    auto store = within(timeout + kPatience, [address = world.master_addr, options] {
-                   return c10::make_intrusive<c10d::TCPStore>(address, options);
-                 }).value_or(nullptr);
+    const auto open = [address = world.master_addr, options] {
+      return c10::make_intrusive<c10d::TCPStore>(address, options);
+    };
+    auto store = within(timeout + kPatience, open, [&] { end_if_asked(stop); }).value_or(nullptr);
     if (!store) refuse_connection(world, server, "what listens there does not answer", timeout);
     // As PyTorch's workers do under torchrun's agent, whose store outlives an attempt.
     const std::string attempt = "attempt_" + std::to_string(world.restart_count);
@@ -104,20 +120,29 @@ std::string short_list(std::vector<std::string> names) {
 }
 
 void wait_for_all(c10d::Store& store, const ProcessWorld& world, const char* key,
-                  milliseconds timeout) {
+                  milliseconds timeout, const StopRequest& stop) {
   const Clock::time_point begin = Clock::now();
   for (bool said = false;;) {
+    end_if_asked(stop);
     const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
-    const milliseconds slice = std::min(kPatience, std::max(timeout - waited, milliseconds(1)));
+    const milliseconds slice = std::min(kSlice, std::max(timeout - waited, milliseconds(1)));
     try {
       store.wait({key}, slice);
       return;
     } catch (const c10::Error& error) {
       const auto now_waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
       if (now_waited - waited + milliseconds(50) < slice) {
-        store_has_gone(world);
+        store_has_gone(world, stop);
       }
+      if (now_waited < std::min(timeout, kPatience) || (said && now_waited < timeout)) continue;
       const std::string missing = short_list(missing_ranks(store, world));
+      if (now_waited >= timeout && missing.empty()) {
+        throw environment_error("all " + std::to_string(world.world_size) +
+                                " ranks have come, but not to the same point within " +
+                                seconds_text(timeout) +
+                                " (parallel.timeout): one has ended meanwhile, or was started with "
+                                "another WORLD_SIZE");
+      }
       if (now_waited >= timeout) {
         throw environment_error("not all ranks have come within " + seconds_text(timeout) +
                                 " (parallel.timeout): of " + std::to_string(world.world_size) +
@@ -132,10 +157,10 @@ void wait_for_all(c10d::Store& store, const ProcessWorld& world, const char* key
 
 // The last rank to pass opens the way for all.
 void pass(c10d::Store& store, const ProcessWorld& world, const std::string& gate,
-          milliseconds timeout) {
+          milliseconds timeout, const StopRequest& stop) {
   const std::string open = gate + "/open";
   if (store.add(gate + "/count", 1) == world.world_size) store.set(open, std::string("1"));
-  wait_for_all(store, world, open.c_str(), timeout);
+  wait_for_all(store, world, open.c_str(), timeout, stop);
 }
 
 // "optimizer.learning_rate is 0.1, rank 0 has 0.2", of the first difference.
@@ -156,17 +181,18 @@ Json introduction(c10d::Store& store, int64_t rank) {
   return Json::parse(store.get_to_str(rank_key(rank)));
 }
 
-void agree(c10d::Store& store, const ProcessWorld& world, const Json& mine, milliseconds timeout) {
+void agree(c10d::Store& store, const ProcessWorld& world, const Json& mine, milliseconds timeout,
+           const StopRequest& stop) {
   const std::string difference = first_difference(mine, introduction(store, 0).at("agree"));
   if (!difference.empty()) {
     store.set("disagreement", "rank " + std::to_string(world.rank) + " on " +
                                   ProcessIdentity::self().host + ": " + difference);
   }
-  pass(store, world, "agreed", timeout);
+  pass(store, world, "agreed", timeout, stop);
   if (!store.check({"disagreement"})) return;
   const std::string text = store.get_to_str("disagreement");
   // The store ends with rank 0's process: that one waits until all have read.
-  pass(store, world, "read", kPatience);
+  pass(store, world, "read", kPatience, stop);
   throw usage_error("the ranks of this run were started differently (" + text +
                     "); start all of them with the same program and the same config");
 }
@@ -182,7 +208,7 @@ std::string own_address(c10d::Store& store, const ProcessWorld& world, const std
 }
 
 void introduce(c10d::Store& store, const ProcessWorld& world, const std::string& address,
-               const Json& must_agree, milliseconds timeout) {
+               const Json& must_agree, milliseconds timeout, const StopRequest& stop) {
   if (store.add("claim/" + std::to_string(world.rank), 1) > 1) {
     throw usage_error("two processes of this run say that they are rank " +
                       std::to_string(world.rank) + "; the launcher has to give each its own RANK");
@@ -192,8 +218,8 @@ void introduce(c10d::Store& store, const ProcessWorld& world, const std::string&
                      {"address", address},
                      {"agree", must_agree}};
   store.set(rank_key(world.rank), mine.dump());
-  pass(store, world, "arrived", timeout);
-  agree(store, world, must_agree, timeout);
+  pass(store, world, "arrived", timeout, stop);
+  agree(store, world, must_agree, timeout, stop);
 }
 
 }  // namespace
@@ -205,17 +231,18 @@ std::string introduction_of(c10d::Store& store, int64_t rank) {
          std::to_string(json.at("pid").get<int64_t>());
 }
 
-MeetingPlace meet(const ProcessWorld& world, milliseconds timeout, const std::string& must_agree) {
+MeetingPlace meet(const ProcessWorld& world, milliseconds timeout, const std::string& must_agree,
+                  const StopRequest& stop) {
   require_resolvable(world.master_addr, "MASTER_ADDR, set by " + world.source);
   MeetingPlace place;
   place.served_here = world.rank == 0 && !world.agent_store;
-  place.store = connect(world, place.served_here, timeout);
+  place.store = connect(world, place.served_here, timeout, stop);
   place.address = local_address_towards(world.master_addr);
   try {
-    introduce(*place.store, world, place.address, Json::parse(must_agree), timeout);
+    introduce(*place.store, world, place.address, Json::parse(must_agree), timeout, stop);
     place.address = own_address(*place.store, world, place.address);
   } catch (const c10::DistError&) {
-    store_has_gone(world);
+    store_has_gone(world, stop);
   }
   return place;
 }

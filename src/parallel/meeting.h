@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "trainctl/base/world.h"
+#include "trainctl/parallel/communicator.h"
 
 namespace trainctl {
 
@@ -18,9 +19,9 @@ struct MeetingPlace {
 
 // Returns when all ranks have come. `must_agree` is a JSON object; a rank whose differs from rank
 // 0's is refused by all with usage_error, naming the value. environment_error where the store
-// cannot be served or reached, or ranks stay away, naming them.
+// cannot be served or reached, or ranks stay away, naming them. A stop request ends the process.
 MeetingPlace meet(const ProcessWorld& world, std::chrono::milliseconds timeout,
-                  const std::string& must_agree);
+                  const std::string& must_agree, const StopRequest& stop);
 
 // How a rank introduced itself: "host7, process 4711". Empty when it did not.
 std::string introduction_of(c10d::Store& store, int64_t rank);

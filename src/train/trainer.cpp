@@ -73,7 +73,7 @@ void TrainingSession::compare_data() {
 
 void TrainingSession::open_directory() {
   directory_ = std::make_unique<RunDirectory>(config_.run.output_dir, config_.run.name,
-                                              options_.resume == "never");
+                                              options_.resume == "never" && !options_.restarted);
   log_ = std::make_unique<RunLog>(directory_->logs() / "run.log");
 }
 
@@ -92,7 +92,7 @@ ExitCode TrainingSession::run() {
   try {
     return finished() ? say_finished() : train_to_the_end();
   } catch (const std::exception& error) {
-    if (log_) log_->write(std::string("error: ") + error.what() + "\n");
+    if (log_ && *error.what() != '\0') log_->write(std::string("error: ") + error.what() + "\n");
     throw;
   }
 }
@@ -165,8 +165,9 @@ ExitCode run_training(const Config& config, const ProcessWorld& world, const Run
     for (const std::string& warning : options.config_warnings) log_warning(warning);
   }
   std::unique_ptr<Communicator> communicator =
-      world.distributed() ? join_ranks(world, config.parallel, must_agree(config, options))
-                          : make_single_communicator();
+      world.distributed()
+          ? join_ranks(world, config.parallel, must_agree(config, options), host.stop_signal)
+          : make_single_communicator();
   try {
     return TrainingSession(config, options, host, *communicator).run();
   } catch (const std::exception&) {

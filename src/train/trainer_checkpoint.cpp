@@ -79,7 +79,8 @@ void TrainingSession::find_checkpoint() {
 }
 
 void TrainingSession::open_newest() {
-  if (!is_automatic(options_.resume)) {
+  const bool began = options_.restarted && !list_checkpoints(directory_->checkpoints()).empty();
+  if (!is_automatic(options_.resume) && !began) {
     checkpoint_ = open_checkpoint(options_.resume, ExitCode::kCheckpoint);
     make_way_for(*checkpoint_);
     return;

@@ -195,3 +195,11 @@ def test_full_disk_is_reported_by_commands_that_print():
 def test_executable_names_no_tensor_library():
     needed = subprocess.run(["ldd", BIN], capture_output=True, text=True, check=True).stdout
     assert not re.search(r"torch|c10|cuda|nccl|cudnn", needed)
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(["sh", "-c", f"cd {gone} && rmdir {gone} && exec {BIN} run /no/config.json"],
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and "working directory" in done.stderr

@@ -220,3 +220,24 @@ def test_a_rank_whose_interpreter_is_missing_says_so(tmp_path):
     path.chmod(0o755)
     done = launch("--", path)
     assert done.returncode == 127 and "No such file" in report(done.stderr)
+
+
+def test_an_error_file_that_is_no_file_is_passed_over():
+    for make in ("mkfifo", "ln -sf /dev/zero"):
+        done = launch("--nproc", 2, "--", "sh", "-c", f"rm -f $TORCHELASTIC_ERROR_FILE; {make} $TORCHELASTIC_ERROR_FILE; exit 3")
+        assert done.returncode == 3
+
+
+def test_a_rank_that_stops_the_guard_is_reported_all_the_same():
+    done = launch("--nproc", 2, "--", "sh", "-c", "kill -STOP $PPID; exit 4")
+    assert done.returncode == 4 and "exit code 4" in report(done.stderr)
+
+
+def test_the_report_is_shown_however_much_output_waits():
+    """One slow pipe for both streams: the ranks' lines are left out, the launcher's words are not."""
+    code = "yes 0123456789012345678901234567890123456789 | head -c 60000000; exit 5"
+    from launching import TRAINCTL, clean_environment
+    import subprocess
+    done = subprocess.run(["bash", "-c", f"{TRAINCTL} launch --nproc 2 -- sh -c '{code}' 2>&1 | (sleep 2; tail -n 40)"],
+                          capture_output=True, text=True, timeout=120, env=clean_environment())
+    assert "exit code 5" in done.stdout, done.stdout[-2000:]

@@ -20,6 +20,7 @@ LOCK = SOURCE / "scripts" / "versions.lock"
 
 def run(*command, env=None, **options):
     full = {k: v for k, v in os.environ.items() if k not in ("TORCH_ROOT", "CMAKE_PREFIX_PATH", "TRAINCTL_CUDA")}
+    full.setdefault("CMAKE_GENERATOR", "Ninja")  # a bare machine has no make
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300,
                           env={**full, **(env or {})}, **options)
 

@@ -18,8 +18,13 @@ def why_not():
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
     if made.returncode != 0:
         return f"network namespaces may not be made ({made.stderr.strip()})"
-    subprocess.run(["ip", "netns", "delete", name], check=True)
-    return ""
+    try:  # in a chroot a namespace can be made, and nothing in it
+        tried = subprocess.run(["ip", "-n", name, "address", "add", "10.55.0.9/24", "dev", "lo"],
+                               capture_output=True, text=True)
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+        subprocess.run(["umount", "-l", f"/run/netns/{name}"], capture_output=True)
+    return f"network namespaces cannot be used ({tried.stderr.strip()})" if tried.returncode != 0 else ""
 
 
 def ip(*words):

@@ -26,6 +26,9 @@ struct StepVote {
   double seconds = 0;  // this rank's own work in the step before, without waiting for others
 };
 
+// 0, or the signal that has asked this process to stop.
+using StopRequest = std::function<int()>;
+
 // The same on every rank.
 struct StepVerdict {
   int stop_signal = 0;    // of the first rank that was asked to stop
@@ -81,21 +84,29 @@ class Communicator {
   virtual std::exception_ptr end_with(std::exception_ptr error) = 0;
 
  protected:
-  explicit Communicator(const ProcessWorld& world) : world_(world) {}
+  explicit Communicator(const ProcessWorld& world, StopRequest stop = {})
+      : world_(world), stop_(std::move(stop)) {}
+
+  // Another rank has failed and says why: it is left a second to end first, so that a launcher
+  // takes its word for the cause. True once this process is asked to end too: then the cause has
+  // been heard, and an echo of it is of no use.
+  bool cause_was_heard() const;
 
   bool agreed_to_end_ = false;  // by `together`: every rank knows
 
  private:
   ProcessWorld world_;
+  StopRequest stop_;
 };
 
 std::unique_ptr<Communicator> make_single_communicator();
 
 // Joins the other ranks. `must_agree` is a JSON object that has to be the same on all of them
 // (usage_error naming the first value that differs). Throws environment_error where they cannot be
-// reached, naming the address and who is missing.
+// reached, naming the address and who is missing. A stop request while ranks are waited for ends
+// the process as the signal would: there is nothing to save yet.
 std::unique_ptr<Communicator> join_ranks(const ProcessWorld& world, const ParallelConfig& config,
-                                         const std::string& must_agree);
+                                         const std::string& must_agree, const StopRequest& stop);
 
 // True once connections to other ranks were given up as they were: their threads may hang, and the
 // process must end without waiting for them.

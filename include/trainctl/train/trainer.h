@@ -18,6 +18,8 @@ inline bool is_automatic(const std::string& resume) {
 
 struct RunOptions {
   std::string resume = "auto";  // auto, never, or the path of a checkpoint or run directory
+  // Started again by a launcher: what earlier attempts saved comes first, whatever `resume` says.
+  bool restarted = false;
   bool print_param_hash = false;
   std::vector<std::string> config_warnings;
 };

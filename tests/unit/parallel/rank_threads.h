@@ -45,7 +45,7 @@ struct RankThreads {
         world.master_port = port;
         world.source = "a test";
         try {
-          const auto communicator = join_ranks(world, config, must_agree(rank));
+          const auto communicator = join_ranks(world, config, must_agree(rank), {});
           communicator->use_device(at::kCPU);
           call(*communicator);
           communicator->barrier("end of the test");
