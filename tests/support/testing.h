@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <fstream>
 #include <string>
 
 #include "trainctl/base/error.h"
@@ -26,10 +27,18 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const fs::path& path() const { return path_; }
+  // A file below it, with the folders on the way.
+  void write(const std::string& name, const std::string& content) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << content;
+  }
 
  private:
   fs::path path_;
 };
+
+// A made-up root of a file system, for what reads /proc and /sys.
+using FakeRoot = TemporaryFolder;
 
 // The message of the UserError that `action` throws, whose code must be `code`; empty without one.
 template <typename Action>

@@ -8,28 +8,10 @@
 #include <fstream>
 #include <memory>
 
+#include "support/testing.h"
+
 namespace trainctl {
 namespace {
-
-// A made-up root of a file system.
-class FakeRoot {
- public:
-  FakeRoot() : path_(fs::temp_directory_path() / ("trainctl_host_" + std::to_string(::getpid()))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~FakeRoot() { fs::remove_all(path_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-  void write(const std::string& name, const std::string& content) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << content;
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 class CpuBudgetTest : public ::testing::Test {
  protected:

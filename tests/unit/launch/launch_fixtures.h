@@ -2,14 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <map>
 #include <string>
 
-#include "trainctl/base/error.h"
-#include "trainctl/base/files.h"
+#include "support/testing.h"
 #include "trainctl/launch/process_world.h"
 
 namespace trainctl {
@@ -22,37 +19,10 @@ inline EnvironmentLookup environment_of(std::map<std::string, std::string> varia
   };
 }
 
-// A made-up root of a file system.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string path = (fs::temp_directory_path() / "trainctl_launch_XXXXXX").string();
-    path_ = ::mkdtemp(path.data());
-  }
-  ~FakeRoot() { fs::remove_all(path_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
-  void write(const std::string& name, const std::string& content) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << content;
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 // What a refusal says; empty when nothing was refused.
 template <class Function>
 std::string refusal(Function function, ExitCode code = ExitCode::kUsage) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "";
+  return refusal_of(code, function);
 }
 
 }  // namespace trainctl
