@@ -93,7 +93,7 @@ def test_request_holds_resolved_config_and_options(folder, fake_engine):
     assert result.returncode == 0, result.stderr
     request, _ = json.JSONDecoder().raw_decode(result.stdout)
     assert request["command"] == "run"
-    assert request["options"] == {"resume": "never", "print_param_hash": True}
+    assert request["options"] == {"resume": "never", "restarted": False, "print_param_hash": True}
     assert request["world"]["world_size"] == 1 and request["world"]["rank"] == 0
     assert request["config"]["model"]["d_ff"] == 64
     assert request["config"]["backend"]["cudnn_benchmark"] is False

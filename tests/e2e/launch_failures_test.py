@@ -74,7 +74,7 @@ finally:
 
 
 def test_the_first_of_several_failures_is_the_cause(tmp_path):
-    code = WAIT + "time.sleep(0.2 + 0.3 * (int(rank) != 2)); sys.exit(10 + int(rank))"
+    code = WAIT + "time.sleep(0.2 + 3 * (int(rank) != 2)); sys.exit(10 + int(rank))"
     done = launch("--nproc", 3, script(tmp_path, code))
     assert done.returncode == 12 and "rank 2" in report(done.stderr)
 

@@ -66,7 +66,11 @@ sys.stderr.write("\\rdone\\r\\n")
 
 
 def test_files_of_every_attempt_and_of_later_launches_are_kept(tmp_path):
-    code = "import os, sys; print('out', os.environ['TORCHELASTIC_RESTART_COUNT']); print('err', file=sys.stderr); " \
+    # No rank fails before both have printed.
+    code = "import os, sys, time\n" \
+           "print('out', os.environ['TORCHELASTIC_RESTART_COUNT'], flush=True); print('err', file=sys.stderr, flush=True)\n" \
+           "seen = 'seen-' + os.environ['MASTER_PORT'] + '-'; open(seen + os.environ['RANK'], 'w').close()\n" \
+           "while not all(os.path.exists(seen + rank) for rank in '01'): time.sleep(0.01)\n" \
            "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] == '0')"
     for _ in range(2):
         done = launch("--nproc", 2, "--max-restarts", 1, "--rdzv-id", "job/7", "--log-dir", "logs", "--",
