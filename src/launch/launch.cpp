@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <csignal>
 
 #include "launch/attempt.h"
@@ -17,6 +16,7 @@
 #include "launch/rank_environment.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
+#include "trainctl/base/process.h"
 #include "trainctl/base/stop.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/base/version.h"
@@ -33,8 +33,8 @@ constexpr milliseconds kScreenPatience{10000};
 constexpr double kLongestBackoff = 5;  // seconds between attempts
 
 std::string host_name() {
-  char host[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(host, sizeof host - 1) == 0 && host[0] != '\0' ? host : "this host";
+  const std::string host = ProcessIdentity::self().host;
+  return host.empty() ? "this host" : host;
 }
 
 // While it lives, log records go through the console, in order with the ranks' lines.

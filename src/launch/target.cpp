@@ -109,14 +109,6 @@ void require_script(const std::string& word) {
 
 }  // namespace
 
-std::vector<std::string> restarted_arguments(std::vector<std::string> argv) {
-  for (size_t i = 0; i < argv.size(); ++i) {
-    if (argv[i] == "--resume=never") argv[i] = "--resume=auto";
-    if (argv[i] == "never" && i > 0 && argv[i - 1] == "--resume") argv[i] = "auto";
-  }
-  return argv;
-}
-
 std::string find_program(const std::string& name, const std::string& path_variable) {
   if (name.empty()) return "";
   if (name.find('/') != std::string::npos) return is_executable(name) ? name : "";

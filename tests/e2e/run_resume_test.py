@@ -187,3 +187,13 @@ def test_the_summary_speaks_of_the_last_step_and_the_log_of_everything(tmp_path)
     train(tmp_path, diverging, "--resume", "never", expect=1)
     log = (tmp_path / "runs/mini/logs/run.log").read_text()
     assert "error: training diverged" in log and "no checkpoint had been saved yet" in log
+
+
+@pytest.mark.parametrize("resume", ["never", "runs/other"])
+def test_a_restarted_run_continues_what_earlier_attempts_saved_whatever_resume_says(tmp_path, resume):
+    train(tmp_path, config_with(run__name="other", training__max_steps=10))
+    train(tmp_path, config_with())
+    again = train(tmp_path, config_with(training__max_steps=30), "--resume", resume,
+                  env={"TORCHELASTIC_RESTART_COUNT": "1"})
+    assert "at step 20" in again.stderr and steps(tmp_path)[-1]["step"] == 30
+    assert not (tmp_path / "runs/mini.old-1").exists()

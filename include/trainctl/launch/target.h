@@ -25,10 +25,6 @@ struct LaunchTarget {
 // anything is started (usage_error).
 LaunchTarget resolve_target(const LaunchCommandLine& line, const EnvironmentLookup& variable);
 
-// Our own command's arguments for a restart: "--resume never" moved an older run aside in the first
-// attempt, and must not do that to what this launch has saved since.
-std::vector<std::string> restarted_arguments(std::vector<std::string> argv);
-
 // The executable `name` as a shell would find it; empty when there is none.
 std::string find_program(const std::string& name, const std::string& path_variable);
 

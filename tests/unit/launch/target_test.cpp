@@ -96,14 +96,6 @@ TEST_F(Target, WithoutPythonAScriptIsNoMatterOfTheCommandLine) {
               HasSubstr("PYTHON_EXEC"));
 }
 
-TEST(RestartedArguments, ContinueWhatTheFirstAttemptSaved) {
-  EXPECT_THAT(restarted_arguments({"t", "run", "--resume", "never", "never.json"}),
-              ElementsAre("t", "run", "--resume", "auto", "never.json"));
-  EXPECT_THAT(restarted_arguments({"t", "run", "--resume=never"}),
-              ElementsAre("t", "run", "--resume=auto"));
-  EXPECT_THAT(restarted_arguments({"t", "--resume", "path"}), ElementsAre("t", "--resume", "path"));
-}
-
 TEST(ShellQuote, IsReadBackByAShell) {
   EXPECT_EQ(shell_quote("a=b/c"), "a=b/c");
   EXPECT_EQ(shell_quote(""), "''");
