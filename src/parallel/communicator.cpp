@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "parallel/failure.h"
 #include "trainctl/parallel/gradient_sync.h"
 
 namespace trainctl {
@@ -94,7 +95,7 @@ void Communicator::together(const char* what, const std::function<void()>& work)
     if (cause_was_heard()) throw UserError(static_cast<ExitCode>(code), "");
     throw UserError(static_cast<ExitCode>(code), "rank " + std::to_string(world_.rank) +
                                                      " ends because rank " + std::to_string(rank) +
-                                                     " failed: " + text.substr(0, text.find('\n')));
+                                                     " failed: " + first_line(text));
   }
 }
 

@@ -26,4 +26,7 @@ std::string hang_begin(const RankState& mine, double timeout_seconds);
 std::string hang_report(const std::vector<RankState>& ranks, const RankState& mine, double now,
                         double timeout_seconds);
 
+// What is told of an error on other ranks, and of LibTorch's: the rest is detail.
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 }  // namespace trainctl

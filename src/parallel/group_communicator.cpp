@@ -37,8 +37,6 @@ auto ask_store(milliseconds limit, Ask ask) -> std::optional<decltype(ask())> {
   }
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 UserError peer_ended(const PeerError& error) {
   return {static_cast<ExitCode>(error.exit_code),
           "ending because rank " + std::to_string(error.rank) + " failed: " + error.text};

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "parallel/deadline.h"
+#include "parallel/failure.h"
 #include "parallel/network.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
@@ -50,7 +51,7 @@ std::string seconds_text(milliseconds time) {
              : "rank " + std::to_string(world.rank) + " cannot reach the run's store at " +
                    endpoint(world) + ", which " + (world.agent_store ? "the launcher" : "rank 0") +
                    " serves, within " + seconds_text(timeout);
-  throw environment_error(what + ": " + reason.substr(0, reason.find('\n')) +
+  throw environment_error(what + ": " + first_line(reason) +
                           "; is MASTER_ADDR rank 0's host, does rank 0 run, and do firewalls let "
                           "the port through?");
 }
