@@ -13,6 +13,7 @@ int run_command(const Arguments& arguments);
 int config_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
 int launch_command(const Arguments& arguments);
+int doctor_command(const Arguments& arguments);
 
 int cli_main(int argc, char** argv);
 

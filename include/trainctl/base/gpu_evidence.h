@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "trainctl/base/explanations.h"
 #include "trainctl/base/files.h"
 
 namespace trainctl {
@@ -49,12 +50,6 @@ enum class GpuVerdict {
   kDriverTooOld,
   kCpuOnlyLibTorch,
   kUnitMissing,
-};
-
-struct Explanation {
-  std::string cause;
-  std::string cure;
-  std::string text() const { return cause + "; " + cure; }
 };
 
 struct GpuDecision {
