@@ -66,12 +66,13 @@ Extents synthetic_extents(const Config& config) {
   return extents;
 }
 
-// The run would make its folder here: the nearest folder that exists must let it, and must have room
-// for a checkpoint.
+// The run would make its folder here: the nearest folder that exists must let it, and must have
+// room for a checkpoint.
 void require_output_folder(const Config& config, const RunPlan& plan) {
   fs::path folder = fs::absolute(plan.run_dir);
   std::error_code error;
-  while (!fs::exists(folder, error) && folder != folder.parent_path()) folder = folder.parent_path();
+  while (!fs::exists(folder, error) && folder != folder.parent_path())
+    folder = folder.parent_path();
   if (!fs::is_directory(folder, error)) {
     throw usage_error("the run's folder '" + plan.run_dir + "' cannot be made: '" +
                       folder.string() + "' is a file; choose another run.output_dir or run.name");
@@ -132,7 +133,9 @@ int dry_run(const LoadedConfig& loaded, const ProcessWorld& world) {
                        std::to_string(extents.validation_sequences) + " for validation") +
       line("step", std::to_string(batch.global_batch_size) +
                        " sequences = " + std::to_string(batch.micro_batch_size) + " × " +
-                       std::to_string(batch.gradient_accumulation_steps) + " micro-batches, " +
+                       std::to_string(batch.gradient_accumulation_steps) + " micro-batches" +
+                       (world.world_size > 1 ? " × " + std::to_string(world.world_size) + " ranks, "
+                                             : ", ") +
                        std::to_string(batch.tokens_per_step) + " tokens") +
       line("length", length_text(config, plan)) +
       line("warm-up", std::to_string(plan.warmup_steps) + " steps") + line("output", plan.run_dir));
