@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "cli/command.h"
+#include "cli/error_file.h"
 #include "cli/exit_codes.h"
 #include "cli/terminal.h"
 #include "trainctl/base/error.h"
@@ -89,6 +90,9 @@ void require_working_directory() {
   }
 }
 
+// A launcher's variables are for the rank it has started, not for another launcher below it.
+bool may_be_a_rank(const Arguments& words) { return !words.empty() && words[0] != "launch"; }
+
 int dispatch(const Arguments& words) {
   if (words.empty()) {
     throw usage_error("a command is missing, such as trainctl run config.json; trainctl --help");
@@ -118,6 +122,7 @@ int cli_main(int argc, char** argv) {
   int code = 0;
   try {
     const Arguments words(argv + std::min(argc, 1), argv + argc);
+    if (may_be_a_rank(words)) set_log_sink(with_error_file(terminal_log_sink()));
     require_utf8(words);
     code = dispatch(words);
   } catch (const UserError& error) {

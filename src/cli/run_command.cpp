@@ -15,9 +15,7 @@ namespace trainctl {
 namespace {
 
 // Variables that libraries read once, when they are loaded; the user's own setting holds.
-void prepare_environment(const Config& config, const ProcessWorld& world) {
-  // LibTorch's own notes about sockets it tries again; what fails in the end is an error of ours.
-  if (world.distributed()) setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+void prepare_environment(const Config& config) {
   if (config.backend.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
@@ -47,7 +45,7 @@ int run_command(const Arguments& words) {
   const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
   const ProcessWorld world = read_process_world(process_environment());
   if (arguments.dry_run) return dry_run(loaded, world);
-  prepare_environment(loaded.config, world);
+  prepare_environment(loaded.config);
   install_stop_handlers();
   terminal().tolerate_write_errors();  // failing to log never stops training
   return call_engine(make_request(loaded, arguments, world));

@@ -192,13 +192,15 @@ std::string failure_text(const FailureFacts& facts) {
   text += row("likely", likely_cause(facts));
   text += row("log", join(facts.log_files, ", "));
   const std::string message = error_file_message(facts.error_file_text);
-  // Python prints the same traceback before it ends; once is enough.
+  // Python prints the same traceback before it ends, trainctl the same message behind its name;
+  // once is enough.
   const auto last = message.find_last_not_of(" \n");
   const size_t line = last == std::string::npos ? 0 : message.rfind('\n', last) + 1;
   const std::string last_line =
       last == std::string::npos ? "" : message.substr(line, last + 1 - line);
-  const bool printed = std::find(facts.last_lines.begin(), facts.last_lines.end(), last_line) !=
-                       facts.last_lines.end();
+  const bool printed = std::any_of(
+      facts.last_lines.begin(), facts.last_lines.end(),
+      [&](const std::string& printed_line) { return printed_line.ends_with(last_line); });
   if (!message.empty() && !printed)
     text += "\n  error it recorded:" + indented(message, kMessageLines);
   if (facts.last_lines.empty()) {

@@ -1,6 +1,7 @@
 #include "parallel/group_communicator.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,14 @@ namespace {
 using std::chrono::milliseconds;
 
 std::atomic<bool> abandoned{false};
+
+// Note [LibTorch's own log]: c10d writes to stderr of each socket that it tries again, waits for in
+// vain or loses. What comes of it is an error of ours, which says the same with the cure. With NCCL
+// its errors stay, the watchdog's among them. The user's own TORCH_CPP_LOG_LEVEL holds.
+constexpr int kErrors = 2, kOnlyFatal = 3;  // severities of c10's log, with glog and without
+void hear_from_libtorch(int least_severity) {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = least_severity;
+}
 
 // Columns of a rank's row of votes.
 enum VoteColumn : int64_t { kStopSignal, kOutOfTime, kValidate, kSave, kSeconds, kVoteColumns };
@@ -92,6 +101,7 @@ void GroupCommunicator::use_device(const at::Device& device) {
           "parallel.backend \"nccl\" works between GPUs only; this run computes on "
           "the CPU: write \"auto\" or \"gloo\"");
     }
+    hear_from_libtorch(kErrors);
     // Ours reports a hang first, with more to say than NCCL's watchdog, which ends the process.
     const int64_t watchdog = timeout_.count() + 60000;
     const auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", place_.store);
@@ -267,6 +277,7 @@ void GroupCommunicator::on_peer_error(const PeerError& error) {
 
 std::unique_ptr<Communicator> join_ranks(const ProcessWorld& world, const ParallelConfig& config,
                                          const std::string& must_agree, const StopRequest& stop) {
+  hear_from_libtorch(kOnlyFatal);
   return std::make_unique<GroupCommunicator>(world, config, must_agree, stop);
 }
 

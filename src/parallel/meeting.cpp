@@ -120,7 +120,7 @@ std::string short_list(std::vector<std::string> names) {
   return join(names, ", ");
 }
 
-void wait_for_all(c10d::Store& store, const ProcessWorld& world, const char* key,
+void wait_for_all(c10d::Store& store, const ProcessWorld& world, const std::string& key,
                   milliseconds timeout, const StopRequest& stop) {
   const Clock::time_point begin = Clock::now();
   for (bool said = false;;) {
@@ -156,12 +156,16 @@ void wait_for_all(c10d::Store& store, const ProcessWorld& world, const char* key
   }
 }
 
-// The last rank to pass opens the way for all.
+// The last rank to come opens the gate.
+void count_in(c10d::Store& store, const ProcessWorld& world, const std::string& gate) {
+  if (store.add(gate + "/count", 1) == world.world_size)
+    store.set(gate + "/open", std::string("1"));
+}
+
 void pass(c10d::Store& store, const ProcessWorld& world, const std::string& gate,
           milliseconds timeout, const StopRequest& stop) {
-  const std::string open = gate + "/open";
-  if (store.add(gate + "/count", 1) == world.world_size) store.set(open, std::string("1"));
-  wait_for_all(store, world, open.c_str(), timeout, stop);
+  count_in(store, world, gate);
+  wait_for_all(store, world, gate + "/open", timeout, stop);
 }
 
 // "optimizer.learning_rate is 0.1, rank 0 has 0.2", of the first difference.
@@ -192,8 +196,10 @@ void agree(c10d::Store& store, const ProcessWorld& world, const Json& mine, mill
   pass(store, world, "agreed", timeout, stop);
   if (!store.check({"disagreement"})) return;
   const std::string text = store.get_to_str("disagreement");
-  // The store ends with rank 0's process: that one waits until all have read.
-  pass(store, world, "read", kPatience, stop);
+  // The store ends with rank 0's process: that one waits until all have read. The others do not
+  // wait for each other, as it may be gone before they hear of it.
+  count_in(store, world, "read");
+  if (world.rank == 0) wait_for_all(store, world, "read/open", kPatience, stop);
   throw usage_error("the ranks of this run were started differently (" + text +
                     "); start all of them with the same program and the same config");
 }

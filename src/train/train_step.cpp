@@ -1,5 +1,7 @@
 #include "trainctl/train/train_step.h"
 
+#include <algorithm>
+
 #include "trainctl/train/clip.h"
 
 namespace trainctl {
@@ -16,7 +18,8 @@ TrainStep::TrainStep(const Config& config, int64_t rank, Model& model, GradientS
 
 StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_rate,
                           const std::function<void()>& before_last_backward) {
-  const double per_target = 1.0 / static_cast<double>(batch.valid_targets);
+  // A batch whose targets are all ignored has no loss and no gradient, not 0/0.
+  const double per_target = 1.0 / static_cast<double>(std::max<int64_t>(batch.valid_targets, 1));
 
   optimizer_.release_grad();
   at::Tensor loss;

@@ -1,5 +1,6 @@
 """torchrun can start trainctl run (B1's other half): its variables, its agent's store, its restarts."""
 
+import json
 import os
 import pathlib
 import signal
@@ -7,14 +8,17 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from mini import TRAINCTL, config_with, losses, steps, train, write  # noqa: E402
-from ranks import TORCHRUN, plain_environment, wait_for_step  # noqa: E402
+from launching import clean_environment, launch  # noqa: E402
+from ranks import TORCHRUN, wait_for_step  # noqa: E402
 
 
 def torchrun(folder, *flags, **kwargs):
     command = [TORCHRUN, "--no-python", "--nproc-per-node", "2", *flags, TRAINCTL, "run", "config.json"]
-    return subprocess.Popen(list(map(str, command)), cwd=folder, env={**plain_environment(), "OMP_NUM_THREADS": "1"},
+    return subprocess.Popen(list(map(str, command)), cwd=folder, env=clean_environment(OMP_NUM_THREADS=1),
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
 
 
@@ -31,14 +35,39 @@ def test_torchrun_starts_trainctl(tmp_path):
     assert all(abs(a - b) < 1e-5 for a, b in zip(losses(one), losses(many)))
 
 
+@pytest.mark.parametrize("change,message", [
+    ({"training__max_stepz": 5}, "max_stepz"),  # refused before the engine is loaded
+    ({"data__train": ["none.txt"]}, "none.txt"),  # and by the ranks together
+])
+def test_torchruns_report_of_a_failure_has_our_message(tmp_path, change, message):
+    write(tmp_path, config_with(training__micro_batch_size=1, **change))
+    process = torchrun(tmp_path, "--standalone")
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    cause = out[out.index("Root Cause"):]
+    assert message in cause and "error_file: /" in cause and "To enable traceback" not in cause, out
+
+
+def test_our_launchers_report_has_the_message_once_and_keeps_the_file(tmp_path):
+    # A launch of the config would refuse it before it starts anything.
+    write(tmp_path, config_with(data__train=["none.txt"], training__micro_batch_size=1))
+    done = launch("--nproc", 2, "--log-dir", "logs", "--", TRAINCTL, "run", "config.json", cwd=tmp_path)
+    assert done.returncode == 4
+    report = done.stderr[done.stderr.index("trainctl: error: rank "):]
+    assert report.count("'none.txt'") + done.stderr.count("error: training data") <= 2, done.stderr
+    assert "error it recorded" not in report
+    files = list((tmp_path / "logs").rglob("error.json"))
+    assert len(files) == 1 and "none.txt" in json.loads(files[0].read_text())["message"]["message"]
+
+
 class Torchrun:
-    """As tests/support/ranks.Ranks, so far as wait_for_step asks."""
+    """As LaunchedRanks, so far as wait_for_step asks."""
 
     def __init__(self, process):
         self.process = process
 
-    def __iter__(self):
-        return iter([self])
+    def ended(self):
+        return self.process.poll() is not None
 
     def text(self):
         return ""

@@ -1,72 +1,68 @@
-"""Starts several ranks of trainctl run, as a launcher does. The one place that knows how."""
+"""Several ranks of trainctl run, started by `trainctl launch` as users do. lone_ranks.py has those without a launcher."""
 
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
 
-from mini import TRAINCTL, metrics, write
+from launching import MARK, Launched, marked
+from mini import metrics, write
 
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
-LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "MASTER_", "TRAINCTL_LAUNCH")
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
-
-
-def plain_environment():
-    return {k: v for k, v in os.environ.items()
-            if not k.startswith(LAUNCHER_VARIABLES) and k not in RANK_VARIABLES}
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Rank:
-    """One process; its output goes to files, which no reader can hold up."""
+    """What one rank printed, and its process."""
 
-    def __init__(self, folder, rank, command, environment):
-        logs = folder / "rank_logs"
-        logs.mkdir(exist_ok=True)
+    def __init__(self, rank, logs, mark):
         self.rank = rank
-        self._out, self._err = logs / f"{rank}.out", logs / f"{rank}.err"
-        with open(self._out, "w") as out, open(self._err, "w") as err:
-            self.process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                            stdout=out, stderr=err)
+        self._logs, self._mark = logs, mark
+
+    def _text(self, name):
+        files = sorted(self._logs.glob(f"none*/attempt_*/{self.rank}/{name}.log"))
+        return "".join(path.read_text() for path in files)
 
     @property
     def stdout(self):
-        return self._out.read_text()
+        return self._text("stdout")
 
     @property
     def stderr(self):
-        return self._err.read_text()
+        return self._text("stderr")
 
     @property
-    def returncode(self):
-        return self.process.returncode
+    def pid(self):
+        mine = {f"RANK={self.rank}", f"{MARK}={self._mark}"}
+        found = [pid for pid, command in marked(self._mark)
+                 if "launch-guard" not in command and mine <= environment_of(pid)]
+        assert len(found) == 1, f"rank {self.rank} has processes {found}"
+        return found[0]
 
     def send_signal(self, number):
-        self.process.send_signal(number)
+        os.kill(self.pid, number)
 
 
-class Ranks:
-    """A running group of ranks of this host."""
+def environment_of(pid):
+    try:
+        return set(pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0"))
+    except OSError:
+        return set()
 
-    def __init__(self, folder, count, command, environments=None, **world):
-        base = {**plain_environment(), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1",
-                "TORCHELASTIC_RUN_ID": "test", **{k: str(v) for k, v in world.items()}}
-        self.ranks = []
-        for rank in range(count):
-            extra = (environments or {}).get(rank, {})
-            environment = {**base, "RANK": str(rank), "LOCAL_RANK": str(rank), **extra}
-            words = command(rank) if callable(command) else command
-            self.ranks.append(Rank(pathlib.Path(folder), rank, list(map(str, words)), environment))
+
+class LaunchedRanks:
+    """A running launch of ranks on this host. What ranks print goes to files only, so that it can be told apart."""
+
+    def __init__(self, folder, count, words, flags=(), **environment):
+        folder = pathlib.Path(folder)
+        logs = folder / f"rank_logs_{len(list(folder.glob('rank_logs_*')))}"
+        logs.mkdir()
+        self._err = logs / "launcher.err"
+        with open(self._err, "w") as err:
+            self._launched = Launched("--nproc", count, "--log-dir", logs, "--redirects", 3, "--grace-period", "5s",
+                                      *flags, *words, cwd=folder, stdout=subprocess.DEVNULL, stderr=err, **environment)
+        self.ranks = [Rank(rank, logs, self._launched.mark) for rank in range(count)]
 
     def __iter__(self):
         return iter(self.ranks)
@@ -74,40 +70,46 @@ class Ranks:
     def __getitem__(self, rank):
         return self.ranks[rank]
 
-    def wait(self, timeout=120, ranks=None):
-        """Exit codes in order of rank; kills what is left at the deadline and fails."""
-        deadline = time.monotonic() + timeout
-        waited_for = [r for r in self.ranks if ranks is None or r.rank in ranks]
+    @property
+    def stderr(self):
+        """The launcher's own words."""
+        return self._err.read_text()
+
+    def ended(self):
+        return self._launched.process.poll() is not None
+
+    def wait(self, timeout=120):
+        """The launcher's exit code; kills it and fails at the deadline."""
         try:
-            for rank in waited_for:
-                rank.process.wait(max(deadline - time.monotonic(), 0.01))
+            return self._launched.process.wait(timeout)
         except subprocess.TimeoutExpired:
             text = self.text()
             self.kill()
-            raise AssertionError(f"ranks still run after {timeout} s\n{text}")
-        return [r.returncode for r in waited_for]
+            raise AssertionError(f"the launch still runs after {timeout} s\n{text}")
 
     def kill(self):
-        for rank in self.ranks:
-            if rank.process.poll() is None:
-                rank.process.kill()
-            rank.process.wait()
+        """The ranks go with their launcher."""
+        if not self.ended():
+            self._launched.process.kill()
+        self._launched.process.wait()
 
     def text(self):
-        return "\n".join(f"--- rank {r.rank}: {r.process.poll()}\n{r.stdout}{r.stderr}" for r in self.ranks)
+        return "\n".join([f"--- launcher: {self._launched.process.poll()}\n{self.stderr}",
+                          *(f"--- rank {r.rank}\n{r.stdout}{r.stderr}" for r in self.ranks)])
 
 
-def start_ranks(folder, count, config, *arguments, environments=None, text_file=True, **world):
+def start_ranks(folder, count, config, *arguments, text_file=True, **kwargs):
+    """Launches `config`, or with None the config.json that is there."""
     if config is not None:
         write(folder, config) if text_file else write(folder, config, text=None)
-    return Ranks(folder, count, [TRAINCTL, "run", "config.json", *arguments], environments, **world)
+    return LaunchedRanks(folder, count, ["config.json", *arguments], **kwargs)
 
 
 def train_ranks(folder, count, config, *arguments, expect=0, timeout=120, **kwargs):
-    """Runs `config` on `count` ranks to the end; every rank must exit with `expect`."""
+    """Runs `config` on `count` ranks to the end; the launch must exit with `expect`."""
     ranks = start_ranks(folder, count, config, *arguments, **kwargs)
-    codes = ranks.wait(timeout)
-    assert codes == [expect] * count, f"{codes}\n{ranks.text()}"
+    code = ranks.wait(timeout)
+    assert code == expect, f"{code}\n{ranks.text()}"
     return ranks
 
 
@@ -120,7 +122,7 @@ def wait_for_step(folder, step, ranks, name="mini", timeout=60):
             lines = [line for line in metrics(folder, name) if "loss" in line]
             if lines and lines[-1]["step"] >= step:
                 return
-        if any(r.process.poll() is not None for r in ranks):
+        if ranks.ended():
             break
         time.sleep(0.01)
     raise AssertionError(f"step {step} was not reached\n{ranks.text()}")
@@ -129,6 +131,10 @@ def wait_for_step(folder, step, ranks, name="mini", timeout=60):
 def signal_rank_at_step(folder, ranks, rank, step, number=signal.SIGTERM):
     wait_for_step(folder, step, ranks)
     ranks[rank].send_signal(number)
+
+
+def errors(rank):
+    return [line for line in rank.stderr.splitlines() if "error:" in line]
 
 
 def param_hashes(ranks):

@@ -39,6 +39,16 @@ TEST(FailureReport, NamesRankHostProcessAndEnd) {
   EXPECT_THAT(failure_text(ended_with(1)), HasSubstr("rank 5 on host7 ended with exit code 1"));
 }
 
+TEST(FailureReport, ARecordedErrorThatTheRankHasPrintedIsNotRepeated) {
+  FailureFacts facts = ended_with(4);
+  facts.error_file_text =
+      R"({"message": {"message": "no such file", "extraInfo": {"timestamp": "1"}}})";
+  facts.last_lines = {"step 3", "trainctl: error: no such file"};
+  EXPECT_THAT(failure_text(facts), Not(HasSubstr("error it recorded")));
+  facts.last_lines = {"step 3"};
+  EXPECT_THAT(failure_text(facts), HasSubstr("error it recorded:\n    | no such file"));
+}
+
 TEST(FailureReport, TheOomKillerIsKnownByTheCountersOfTheControlGroup) {
   FailureFacts facts = killed_by(SIGKILL);
   facts.oom_before.control_group = 2;
