@@ -105,7 +105,8 @@ def test_a_rank_that_never_comes_is_named(tmp_path):
 @pytest.mark.parametrize("level", [None, "ERROR"])
 def test_a_store_that_never_comes_is_told_once_unless_c10d_was_asked_too(tmp_path, level):
     write(tmp_path, config_with(parallel__timeout="2s"))
-    ranks = LoneRanks(tmp_path, 1, WORLD_SIZE=2, environments={0: {"RANK": 1, **({"TORCH_CPP_LOG_LEVEL": level} if level else {})}})
+    asked = {"TORCH_CPP_LOG_LEVEL": level} if level else {}
+    ranks = LoneRanks(tmp_path, 1, RANK=1, WORLD_SIZE=2, **asked)
     assert ranks.wait(30) == [3]
     assert "cannot reach the run's store" in errors(ranks[0])[0]
     assert ("[c10d]" in ranks[0].stderr) == (level is not None), ranks.text()

@@ -51,7 +51,7 @@ class LoneRanks:
                   "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1, **world}
         self.ranks = []
         for rank in range(count):
-            environment = clean_environment(**{**common, "RANK": rank, "LOCAL_RANK": rank,
+            environment = clean_environment(**{"RANK": rank, "LOCAL_RANK": rank, **common,
                                                **(environments or {}).get(rank, {})})
             self.ranks.append(LoneRank(pathlib.Path(folder), rank, [TRAINCTL, "run", config(rank)], environment))
 
