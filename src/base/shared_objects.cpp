@@ -16,7 +16,8 @@ constexpr const char* kLibTorch = "LibTorch 2.11.0 (PyPI: torch==2.11.0), in its
 // First match holds.
 constexpr Provider kProviders[] = {
     {"libcudart.so",
-     "the CUDA runtime (PyPI: nvidia-cuda-runtime; CUDA Toolkit: cuda-cudart), which the CUDA build "
+     "the CUDA runtime (PyPI: nvidia-cuda-runtime; CUDA Toolkit: cuda-cudart), which the CUDA "
+     "build "
      "of LibTorch needs even on a CPU"},
     {"libcupti.so",
      "CUPTI (PyPI: nvidia-cuda-cupti; CUDA Toolkit: cuda-cupti), which the CUDA build of LibTorch "
@@ -50,8 +51,10 @@ struct FailureRow {
 };
 
 constexpr FailureRow kFailures[] = {
-    {"undefined symbol: ", "it does not fit the libraries found at run time (LibTorch 2.11.0 is needed)",
-     "take older or other ones out of LD_LIBRARY_PATH (module systems and conda set it), or rebuild "
+    {"undefined symbol: ",
+     "it does not fit the libraries found at run time (LibTorch 2.11.0 is needed)",
+     "take older or other ones out of LD_LIBRARY_PATH (module systems and conda set it), or "
+     "rebuild "
      "against this LibTorch"},
     {"invalid ELF header", "a library is damaged", "install it anew"},
     {"file too short", "a library is damaged", "install it anew"},
@@ -108,9 +111,8 @@ std::optional<Explanation> explain_version(const std::string& head, const std::s
                            "bring one)"};
   }
   if (version.starts_with("GLIBC_")) {
-    return Explanation{
-        head + "the C library of this system is too old: " + version + " is needed",
-        "build trainctl on this system, or use a container with a newer one"};
+    return Explanation{head + "the C library of this system is too old: " + version + " is needed",
+                       "build trainctl on this system, or use a container with a newer one"};
   }
   return Explanation{head + object + " is of another version: " + version + " is needed",
                      "take other ones out of LD_LIBRARY_PATH (" + search_path_note() + ")"};

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/run_arguments.h"
 #include "cli/terminal.h"
+#include "trainctl/base/log.h"
 #include "trainctl/config/load.h"
 #include "trainctl/launch/launch.h"
 #include "trainctl/launch/launch_defaults.h"
@@ -60,6 +61,7 @@ int launch_command(const Arguments& words) {
     terminal().print(kLaunchUsage + launch_flags_help() + kLaunchEnd);
     return 0;
   }
+  for (const std::string& note : line.options.notes) log_info(note);
   LaunchJob job;
   job.options = line.options;
   apply_launch_defaults(environment, &job.options);

@@ -98,8 +98,8 @@ const char* own_code_meaning(int code) {
   }
 }
 
-// The code alone says less than the rank's own words, which stand below: a run folder that cannot be
-// written ends with the code of a wrong command line, because the cure is in the config.
+// The code alone says less than the rank's own words, which stand below: a run folder that cannot
+// be written ends with the code of a wrong command line, because the cure is in the config.
 bool said_why(const FailureFacts& facts) {
   return std::any_of(facts.last_lines.begin(), facts.last_lines.end(), [](const std::string& line) {
     return line.find("trainctl: error: ") != std::string::npos;
@@ -194,9 +194,9 @@ std::string failure_text(const FailureFacts& facts) {
   std::string text = "rank " + rank + " on " + facts.host + " " + end_text(facts.end);
   text += report_row("program", facts.program);
   text += report_row("process", std::to_string(facts.pid) + " (local rank " +
-                             std::to_string(facts.local_rank) + "), attempt " +
-                             std::to_string(facts.attempt) + ", " + human_duration(facts.seconds) +
-                             " after its start");
+                                    std::to_string(facts.local_rank) + "), attempt " +
+                                    std::to_string(facts.attempt) + ", " +
+                                    human_duration(facts.seconds) + " after its start");
   text += report_row("likely", likely_cause(facts));
   text += report_row("log", join(facts.log_files, ", "));
   const std::string message = error_file_message(facts.error_file_text);

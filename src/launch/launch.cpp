@@ -178,8 +178,7 @@ class Launch {
       return static_cast<int>(ExitCode::kStoppedWithCheckpoint);
     }
     if (result.all_well || result.stop_signal == 0) return 0;
-    return stopped(result.stop_signal,
-                   result.killed_text.empty() ? "" : "; " + result.killed_text);
+    return stopped(result.stop_signal, result.killed_text.empty() ? "" : "; " + result.killed_text);
   }
 
   const LaunchJob& job_;

@@ -134,7 +134,8 @@ void Meeting::stop(Peer asked, const Member& member, int signal) {
   news.attempt = attempt_;
   news.signal = signal;
   news.failure.host = member.host;
-  news.failure.text = "the launcher of " + describe(member) + " was asked to stop by " + signal_name(signal);
+  news.failure.text =
+      "the launcher of " + describe(member) + " was asked to stop by " + signal_name(signal);
   phase_ = Phase::kEnded;
   tell_all(news, asked);
 }

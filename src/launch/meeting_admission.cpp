@@ -117,9 +117,9 @@ std::string Meeting::disagreement(const Member& member, const Message& message) 
   // The address tells apart hosts that share a name.
   const std::string there =
       message.offer.host + (message.offer.host == options_.host ? " at " + member.address : "");
-  std::string text = difference_text({{"--nnodes", std::to_string(options_.node_count)}},
-                                     options_.host,
-                                     {{"--nnodes", std::to_string(message.node_count)}}, there);
+  std::string text =
+      difference_text({{"--nnodes", std::to_string(options_.node_count)}}, options_.host,
+                      {{"--nnodes", std::to_string(message.node_count)}}, there);
   for (const auto& [peer, other] : members_) {
     if (text.empty() && other.own && other.offer)
       text = difference_text(other.offer->agree, options_.host, message.offer.agree, there);

@@ -45,7 +45,8 @@ std::string describe_strange(std::string_view bytes) {
   };
   const bool readable = line.size() > kLengthBytes && clean(line) == line &&
                         std::all_of(line.begin(), line.end(), [](char c) { return c >= 0x20; });
-  if (begins({"HTTP/", "<!DOCTYPE", "<html", "<HTML"})) return "an HTTP answer came ('" + clean(line) + "')";
+  if (begins({"HTTP/", "<!DOCTYPE", "<html", "<HTML"}))
+    return "an HTTP answer came ('" + clean(line) + "')";
   if (begins({"GET ", "HEAD ", "POST ", "PUT ", "OPTIONS ", "CONNECT ", "PRI "}))
     return "an HTTP request came ('" + clean(line) + "')";
   return readable ? "the text '" + line + "' came" : "its bytes are no message";
@@ -107,7 +108,8 @@ NodeOffer read_offer(const Json& json) {
   if (json.contains("node_rank")) offer.node_rank = integer(json, "node_rank", 0, kMost);
   offer.local_world_size = integer(json, "local_world_size", 1, kMost);
   const Json& agree = member(json, "agree");
-  if (!agree.is_array() || agree.size() > kMostAgreedValues) throw WireError("'agree' is no short list");
+  if (!agree.is_array() || agree.size() > kMostAgreedValues)
+    throw WireError("'agree' is no short list");
   for (const Json& pair : agree) {
     if (!pair.is_array() || pair.size() != 2) throw WireError("'agree' holds no pairs");
     offer.agree.emplace_back(name(pair[0], "agree"), name(pair[1], "agree"));
@@ -287,8 +289,7 @@ std::optional<std::string> FrameReader::next() {
   size_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i)
     length = length << 8 | static_cast<unsigned char>(buffer_[i]);
-  if (length == 0 || length > largest_)
-    throw WireError(describe_strange(buffer_));
+  if (length == 0 || length > largest_) throw WireError(describe_strange(buffer_));
   if (buffer_.size() < kLengthBytes + length) return std::nullopt;
   std::string content = buffer_.substr(kLengthBytes, length);
   buffer_.erase(0, kLengthBytes + length);

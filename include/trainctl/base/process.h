@@ -1,5 +1,5 @@
-// Processes as /proc shows them, and which process wrote something, told apart from a later one with
-// the same number.
+// Processes as /proc shows them, and which process wrote something, told apart from a later one
+// with the same number.
 #pragma once
 
 #include <sys/types.h>

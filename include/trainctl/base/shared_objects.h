@@ -12,8 +12,8 @@ namespace trainctl {
 // that is in no row. `path` may have folders before the name.
 std::string provider_of(const std::string& path);
 
-// What the loader's message (dlerror) about `library` means for the user: which object is missing or
-// of the wrong version, which package brings it, what to set.
+// What the loader's message (dlerror) about `library` means for the user: which object is missing
+// or of the wrong version, which package brings it, what to set.
 Explanation explain_load_failure(const std::string& library, const std::string& loader_message);
 
 }  // namespace trainctl

@@ -12,8 +12,8 @@ using AgreedValues = std::vector<std::pair<std::string, std::string>>;
 
 constexpr size_t kMostAgreedValues = 1024;  // that launchers tell each other
 
-// One value per key of a resolved config, {"config key training.max_steps", "20"}; long ones are cut
-// and get a checksum.
+// One value per key of a resolved config, {"config key training.max_steps", "20"}; long ones are
+// cut and get a checksum.
 AgreedValues agreed_config(const std::string& config_json);
 
 // "config key training.max_steps: it is 20 on a and 30 on b; run.seed: …"; empty when they agree.

@@ -1,7 +1,7 @@
+#include "trainctl/base/shared_objects.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "trainctl/base/shared_objects.h"
 
 namespace trainctl {
 namespace {
@@ -24,8 +24,7 @@ TEST(ExplainLoadFailure, NamesTheMissingObjectAndWhatBringsIt) {
               HasSubstr("nvidia-cuda-cupti"));
   EXPECT_THAT(explained("e", std::string("libtorch_cpu.so") + kNotFound),
               HasSubstr("torch==2.11.0"));
-  EXPECT_THAT(explained("e", std::string("libc10.so") + kNotFound),
-              HasSubstr("torch==2.11.0"));
+  EXPECT_THAT(explained("e", std::string("libc10.so") + kNotFound), HasSubstr("torch==2.11.0"));
   EXPECT_THAT(explained("e", std::string("libsomething.so.1") + kNotFound),
               HasSubstr("libsomething.so.1 was not found"));
 }
@@ -34,8 +33,8 @@ TEST(ExplainLoadFailure, TellsCauseFromCure) {
   const Explanation cudart = explain_load_failure(
       "libtrainctl_cuda.so", std::string("/a/b/libcusparseLt.so.0") + kNotFound);
   EXPECT_THAT(cudart.cause, HasSubstr("libcusparseLt.so.0 was not found"));
-  EXPECT_THAT(cudart.cure, AllOf(HasSubstr("it comes with cuSPARSELt"),
-                                 HasSubstr("LD_LIBRARY_PATH")));
+  EXPECT_THAT(cudart.cure,
+              AllOf(HasSubstr("it comes with cuSPARSELt"), HasSubstr("LD_LIBRARY_PATH")));
 }
 
 TEST(ExplainLoadFailure, SuspectsForeignVersions) {
@@ -48,18 +47,16 @@ TEST(ExplainLoadFailure, SuspectsForeignVersions) {
 }
 
 TEST(ExplainLoadFailure, TellsPermissionsFromAbsence) {
-  EXPECT_THAT(
-      explained("e", "/x/libc10.so: cannot open shared object file: Permission denied"),
-      HasSubstr("cannot be opened: Permission denied"));
+  EXPECT_THAT(explained("e", "/x/libc10.so: cannot open shared object file: Permission denied"),
+              HasSubstr("cannot be opened: Permission denied"));
 }
 
 TEST(ExplainLoadFailure, NamesWhatIsTooOld) {
+  EXPECT_THAT(explained("e", "/lib/libc.so.6: version `GLIBC_2.38' not found (required by e)"),
+              AllOf(HasSubstr("the C library of this system is too old"), HasSubstr("GLIBC_2.38")));
   EXPECT_THAT(
-      explained("e", "/lib/libc.so.6: version `GLIBC_2.38' not found (required by e)"),
-      AllOf(HasSubstr("the C library of this system is too old"), HasSubstr("GLIBC_2.38")));
-  EXPECT_THAT(explained(
-                  "e", "/lib/libstdc++.so.6: version `GLIBCXX_3.4.31' not found (required by e)"),
-              AllOf(HasSubstr("libstdc++ (/lib/libstdc++.so.6) is too old"), HasSubstr("GLIBCXX_3.4.31")));
+      explained("e", "/lib/libstdc++.so.6: version `GLIBCXX_3.4.31' not found (required by e)"),
+      AllOf(HasSubstr("libstdc++ (/lib/libstdc++.so.6) is too old"), HasSubstr("GLIBCXX_3.4.31")));
 }
 
 TEST(ExplainLoadFailure, ForeignLibTorchAndDamagedFiles) {

@@ -38,8 +38,9 @@ TEST(AgreedConfig, ManyKeysBecomeOneChecksum) {
 
 TEST(DifferenceText, NamesKeysBothValuesAndBothHosts) {
   EXPECT_EQ(difference_text({{"a", "1"}, {"b", "2"}}, "h1", {{"b", "2"}, {"a", "1"}}, "h2"), "");
-  EXPECT_EQ(difference_text({{"a", "1"}, {"b", "2"}}, "h1", {{"a", "1"}, {"b", "3"}, {"c", "4"}}, "h2"),
-            "b: it is 2 on h1 and 3 on h2; c: it is (not given) on h1 and 4 on h2");
+  EXPECT_EQ(
+      difference_text({{"a", "1"}, {"b", "2"}}, "h1", {{"a", "1"}, {"b", "3"}, {"c", "4"}}, "h2"),
+      "b: it is 2 on h1 and 3 on h2; c: it is (not given) on h1 and 4 on h2");
 }
 
 TEST(DifferenceText, ManyDifferencesAreCounted) {

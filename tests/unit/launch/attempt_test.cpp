@@ -157,11 +157,13 @@ TEST_F(AttemptAmongNodes, RanksThatHadToBeKilledAreNamedInOutputAndReport) {
   grace_period_ = 1.5;
   const AttemptResult result =
       run({"trap '' TERM; while :; do sleep 0.1; done", "sleep 0.3; exit 7", "sleep 100"});
-  const std::string killed = "rank 4 had not ended 1.5s after SIGTERM (--grace-period) and was killed";
+  const std::string killed =
+      "rank 4 had not ended 1.5s after SIGTERM (--grace-period) and was killed";
   EXPECT_THAT(log.text(), AllOf(HasSubstr("a rank has failed; rank 4 has up to 1.5s to end"),
                                 HasSubstr(killed)));
   ASSERT_TRUE(result.failure);
-  EXPECT_THAT(result.failure->text, AllOf(HasSubstr("exit code 7"), HasSubstr("then       " + killed)));
+  EXPECT_THAT(result.failure->text,
+              AllOf(HasSubstr("exit code 7"), HasSubstr("then       " + killed)));
 }
 
 TEST_F(AttemptAmongNodes, ALostNodeIsNotCalledARank) {
