@@ -33,7 +33,7 @@ class FakeNodes : public NodeGroup {
   void report_stop(int signal_number) override { stops.push_back(signal_number); }
   int event_fd() const override { return fd_; }
   std::optional<NodeEvent> next_event() override {
-    if (events_.empty()) return std::nullopt;
+    if (events_.empty() || std::chrono::steady_clock::now() < silent_until) return std::nullopt;
     NodeEvent event = events_.front();
     events_.pop_front();
     uint64_t count = 0;
@@ -50,6 +50,7 @@ class FakeNodes : public NodeGroup {
   std::vector<bool> restarts;
   std::vector<int> stops;
   int done = 0;
+  std::chrono::steady_clock::time_point silent_until;
   std::optional<NodeEvent> verdict, after_done;
 
  private:
@@ -171,6 +172,8 @@ TEST_F(AttemptAmongNodes, ALostNodeIsNotCalledARank) {
   NodeEvent event = event_of(NodeEvent::Kind::kNodeLost);
   event.failure.exit_code = 3;
   nodes_.say(event);
+  // Until the shells have set their traps.
+  nodes_.silent_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   run({"trap 'sleep 1.2; exit' TERM; while :; do sleep 0.05; done",
        "trap 'sleep 1.2; exit' TERM; while :; do sleep 0.05; done"});
   EXPECT_THAT(log.text(), HasSubstr("a node is lost; ranks 4, 5 have up to 5.0s to end"));
