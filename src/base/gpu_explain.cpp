@@ -1,8 +1,5 @@
-// Explanations of what the CUDA runtime and the loader say when CUDA does not start.
-#include <string_view>
-
+// Explanations of what the CUDA runtime says when CUDA does not start.
 #include "trainctl/base/gpu_evidence.h"
-#include "trainctl/base/shared_objects.h"
 
 namespace trainctl {
 namespace {
@@ -57,31 +54,6 @@ Explanation explain_cuda_status(int status, const std::string& name, const std::
   }
   return {"CUDA does not start: " + text + suffix,
           "check that nvidia-smi works; run: trainctl doctor"};
-}
-
-Explanation explain_cuda_load_failure(const std::string& library, const std::string& dlerror_text) {
-  const std::string_view text = dlerror_text;
-  const size_t colon = text.find(": ");
-  const std::string object(text.substr(0, colon));
-  if (text.find("cannot open shared object file") != std::string_view::npos) {
-    const std::string base = object.substr(object.rfind('/') + 1);
-    const std::string provider = provider_of(base);
-    const std::string brings = provider.empty() ? "install the package that brings " + base
-                                                : "it comes with " + provider;
-    return {library + " does not load: " + base + " was not found",
-            brings +
-                "; run scripts/setup.sh to install the whole set, or add its folder to "
-                "LD_LIBRARY_PATH"};
-  }
-  if (text.find("undefined symbol") != std::string_view::npos ||
-      (text.find("version `") != std::string_view::npos &&
-       text.find("not found") != std::string_view::npos)) {
-    return {
-        library + " does not load: " + dlerror_text,
-        "a library of another version comes first: take older ones out of LD_LIBRARY_PATH (module "
-        "systems and conda set it), or rebuild against this LibTorch"};
-  }
-  return {library + " does not load: " + dlerror_text, "run scripts/setup.sh and rebuild"};
 }
 
 }  // namespace trainctl

@@ -4,26 +4,46 @@
 
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 namespace trainctl {
 namespace {
 
-// Field 22 of /proc/<pid>/stat, counted after the command name, which may hold blanks and brackets.
+constexpr size_t kFirstField = 3;
+constexpr size_t kStartTime = 22;
+
 std::string start_time_of(pid_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  size_t at = text.rfind(')');
-  if (at == std::string::npos) return "";
-  for (int field = 2; field < 22; ++field) {
-    at = text.find(' ', at + 1);
-    if (at == std::string::npos) return "";
-  }
-  return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
+  const auto stat = read_process_stat(pid);
+  return stat ? stat->field(kStartTime) : "";
 }
 
 }  // namespace
+
+std::string ProcessStat::field(size_t number) const {
+  return number >= kFirstField && number - kFirstField < fields.size()
+             ? fields[number - kFirstField]
+             : "";
+}
+
+long long ProcessStat::number(size_t field_number) const {
+  return std::strtoll(field(field_number).c_str(), nullptr, 10);
+}
+
+std::optional<ProcessStat> read_process_stat(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t open = text.find('('), close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  ProcessStat stat;
+  stat.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest(text.substr(close + 1));
+  for (std::string word; rest >> word;) stat.fields.push_back(word);
+  if (stat.fields.empty()) return std::nullopt;
+  return stat;
+}
 
 ProcessIdentity ProcessIdentity::self() {
   char host[HOST_NAME_MAX + 1] = {};

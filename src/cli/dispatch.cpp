@@ -1,4 +1,5 @@
 // From the first word of the command line to the command, and from errors to exit codes.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -71,16 +72,6 @@ int unknown_command(const std::string& word) {
                     (near ? "; did you mean '" + *near + "'?" : "; trainctl --help lists them"));
 }
 
-// Arguments travel on as JSON, which is UTF-8.
-void require_utf8(const Arguments& words) {
-  for (const std::string& word : words) {
-    if (find_invalid_utf8(word)) {
-      throw usage_error("argument '" + replace_invalid_utf8(word) +
-                        "' is not valid UTF-8; names and texts must be");
-    }
-  }
-}
-
 // Libraries that ask for it end the process in ways of their own.
 void require_working_directory() {
   std::error_code error;
@@ -123,7 +114,9 @@ int cli_main(int argc, char** argv) {
   try {
     const Arguments words(argv + std::min(argc, 1), argv + argc);
     if (may_be_a_rank(words)) set_log_sink(with_error_file(terminal_log_sink()));
-    require_utf8(words);
+    // What launch starts may want words of any bytes; it looks at its own.
+    if (words.empty() || words[0] != "launch")
+      std::for_each(words.begin(), words.end(), require_utf8);
     code = dispatch(words);
   } catch (const UserError& error) {
     log_error(error.what());

@@ -10,6 +10,7 @@
 #include "trainctl/base/files.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/openmp.h"
+#include "trainctl/base/shared_objects.h"
 #include "trainctl/base/stop.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/base/version.h"
@@ -56,7 +57,8 @@ TrainctlEngineCall load_engine() {
   const fs::path path = find_engine();
   bound_spinning();
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw environment_error(explain_load_failure(path.string(), dlerror()));
+  if (library == nullptr)
+    throw environment_error(explain_load_failure(path.string(), dlerror()).text());
   const auto build_id = reinterpret_cast<TrainctlEngineBuildId>(
       symbol(library, TRAINCTL_ENGINE_BUILD_ID_SYMBOL, path));
   if (std::string(build_id()) != kBuildId) {

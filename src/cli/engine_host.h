@@ -10,8 +10,4 @@ namespace trainctl {
 // environment_error with the missing object and the cure when it does not load.
 int call_engine(const nlohmann::json& request);
 
-// What a loader's message means for the user: which object is missing, which package brings it,
-// what to set.
-std::string explain_load_failure(const std::string& library, const std::string& loader_message);
-
 }  // namespace trainctl

@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/run_arguments.h"
 #include "cli/terminal.h"
-#include "trainctl/base/files.h"
+#include "trainctl/base/log.h"
 #include "trainctl/config/load.h"
 #include "trainctl/launch/launch.h"
 #include "trainctl/launch/launch_defaults.h"
@@ -38,8 +38,8 @@ std::optional<int> check_run(LaunchJob* job) {
   const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
   job->device = loaded.config.backend.device;
   job->config_threads = loaded.config.backend.threads;
-  const std::string text = config_to_json(loaded.config);
-  job->agree.emplace_back("config", to_hex(checksum(std::as_bytes(std::span(text)))));
+  job->agree = agreed_config(config_to_json(loaded.config));
+  job->agree.emplace_back("--resume", arguments.resume);
   return std::nullopt;
 }
 
@@ -61,6 +61,7 @@ int launch_command(const Arguments& words) {
     terminal().print(kLaunchUsage + launch_flags_help() + kLaunchEnd);
     return 0;
   }
+  for (const std::string& note : line.options.notes) log_info(note);
   LaunchJob job;
   job.options = line.options;
   apply_launch_defaults(environment, &job.options);

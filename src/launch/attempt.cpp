@@ -1,14 +1,9 @@
 #include "launch/attempt.h"
 
 #include <poll.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
@@ -20,11 +15,7 @@ using std::chrono::milliseconds;
 
 // Ranks whose end follows the first failure's so closely may be its cause as well as its effect.
 constexpr milliseconds kFailureWindow{50};
-// A wrapper that passes on what the terminal has sent already doubles signals; nobody is so quick.
-constexpr milliseconds kSameSignal{100};
-constexpr milliseconds kNotice{1000};
 constexpr milliseconds kEndPatience{5000};
-constexpr milliseconds kGiveUp{20000};  // on processes that SIGKILL does not end
 constexpr int kReadsInARow = 4;
 
 }  // namespace
@@ -109,69 +100,6 @@ void Attempt::read_signals() {
   while (const auto number = signals_->next()) on_signal(*number);
 }
 
-void Attempt::on_signal(int signal_number) {
-  if (signal_number == SIGTSTP) return pause_all();
-  if (signal_number == SIGCONT) return signal_all(SIGCONT);
-  if (!LaunchSignals::asks_to_stop(signal_number)) {  // USR1, USR2: the ranks' own affair
-    forwarded_.insert(signal_number);
-    return signal_all(signal_number);
-  }
-  const auto now = Clock::now();
-  const bool doubled = last_signal_ == signal_number && now - last_signal_time_ < kSameSignal;
-  last_signal_ = signal_number;
-  last_signal_time_ = now;
-  if (doubled) return;
-  if (!stopping_) return request_stop(signal_number, signal_number, true);
-  if (interrupt_ == 0) interrupt_ = signal_number;
-  if (signal_number != SIGHUP) kill_all();  // a closed terminal sends it more than once
-}
-
-// Ctrl-Z: the ranks have no terminal of their own that could stop them.
-void Attempt::pause_all() {
-  signal_all(SIGSTOP);
-  ::kill(::getpid(), SIGSTOP);
-  signal_all(SIGCONT);
-}
-
-void Attempt::request_stop(int signal_number, int forwarded, bool from_here) {
-  stop_signal_ = signal_number;
-  // A scheduler may signal every process of a job: ranks that ended by it just before did not fail.
-  failed_.clear();
-  decide_at_.reset();
-  if (from_here) nodes_->report_stop(signal_number);
-  begin_stop(forwarded);
-}
-
-void Attempt::begin_stop(int signal_number) {
-  stopping_ = true;
-  stragglers_at_.reset();
-  kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(plan_.grace_period));
-  notice_at_ = Clock::now() + kNotice;
-  forwarded_.insert(signal_number);
-  signal_all(signal_number);
-  signal_all(SIGCONT);  // a stopped one could not end
-}
-
-void Attempt::kill_all() {
-  killed_ = true;
-  if (!give_up_at_) give_up_at_ = Clock::now() + kGiveUp;
-  kill_at_.reset();
-  notice_at_.reset();
-  signal_all(SIGKILL);
-  if (all_ended()) group_->kill();
-}
-
-void Attempt::signal_all(int signal_number) {
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i].pid == 0) {
-      ranks_[i].missed.push_back(signal_number);
-    } else {
-      group_->signal(i, signal_number);
-    }
-  }
-}
-
 void Attempt::read_workers() {
   while (const auto event = group_->next_event()) {
     Rank& rank = ranks_[static_cast<size_t>(event->index)];
@@ -253,10 +181,13 @@ void Attempt::read_nodes() {
         restart_ = event->restart;
         failed_.clear();
         decide_at_.reset();
-        if (!stopping_) begin_stop(SIGTERM);
+        if (!stopping_)
+          begin_stop(SIGTERM, event->kind == NodeEvent::Kind::kNodeLost ? "a node is lost"
+                                                                        : "a rank has failed");
         break;
       case NodeEvent::Kind::kStop:
         if (stop_signal_ != 0 || failure_) break;
+        if (!event->failure.text.empty()) log_info(event->failure.text);
         if (all_ended()) {  // well; only the others were still at work
           stop_signal_ = event->signal;
           stopped_waiting_ = true;
@@ -286,17 +217,9 @@ void Attempt::check_timers() {
   };
   if (now >= next_memory_look_) watch_memory();
   if (due(&decide_at_) && !failed_.empty()) decide_failure();
-  if (due(&stragglers_at_)) begin_stop(SIGTERM);
-  if (due(&notice_at_) && !all_ended()) {
-    std::vector<std::string> waiting;
-    for (size_t i = 0; i < ranks_.size(); ++i)
-      if (!ranks_[i].ended)
-        waiting.push_back(std::to_string(plan_.node.first_rank + static_cast<int64_t>(i)));
-    log_info((failure_ ? "a rank has failed" : "asked to stop") + std::string("; ranks ") +
-             join(waiting, ", ") + " have up to " + human_duration(plan_.grace_period) +
-             " to end (--grace-period)");
-  }
-  if (due(&kill_at_)) kill_all();
+  if (due(&stragglers_at_)) begin_stop(SIGTERM, "the others have stopped with a checkpoint");
+  if (due(&notice_at_) && !all_ended()) say_who_is_waited_for();
+  if (due(&kill_at_)) kill_late_ranks();
   if (due(&give_up_at_)) group_->kill();
 }
 

@@ -44,6 +44,7 @@ struct AttemptResult {
   int interrupt = 0;          // a stop signal that came while ranks were ending already
   bool all_well = false;      // every rank of this node ended with 0
   bool checkpointed = false;  // with 0 or 75, and at least one with 75
+  std::string killed_text;    // which ranks had to be killed, and why; in the failure's text too
 };
 
 class Attempt {
@@ -63,6 +64,11 @@ class Attempt {
     Clock::time_point end_time;
   };
 
+  struct LivingRanks {
+    size_t count;
+    std::string text;  // "rank 2", "ranks 0, 3"
+  };
+
   void start();
   void step();
   void wait_for_events();
@@ -80,12 +86,15 @@ class Attempt {
   void watch_memory();
 
   void request_stop(int signal_number, int forwarded, bool from_here);
-  void begin_stop(int signal_number);
+  void begin_stop(int signal_number, const std::string& why);
+  void say_who_is_waited_for() const;
+  void kill_late_ranks();
   void kill_all();
   void decide_failure();
   FailureFacts facts_of(size_t index) const;
   void signal_all(int signal_number);
   bool all_ended() const;
+  LivingRanks living_ranks() const;
   void wait_for_nodes();
   void clean_up();
   AttemptResult result() const;
@@ -102,7 +111,10 @@ class Attempt {
   std::optional<WorkerFailure> failure_;
   bool restart_ = false;
   bool stopping_ = false;  // ranks have been told to end
+  int end_signal_ = 0;     // by this signal, for this reason
+  std::string why_ending_;
   bool killed_ = false;
+  std::string killed_text_;
   int stop_signal_ = 0;
   int interrupt_ = 0;
   std::set<int> forwarded_;

@@ -54,7 +54,7 @@ void Attempt::decide_failure() {
   failed_.clear();
   nodes_->report_failure(failure, restart_);
   read_nodes();  // another node may have failed before this one, which is then but an echo
-  if (!stopping_) begin_stop(SIGTERM);
+  if (!stopping_) begin_stop(SIGTERM, "a rank has failed");
 }
 
 FailureFacts Attempt::facts_of(size_t index) const {
@@ -138,6 +138,8 @@ void Attempt::wait_for_nodes() {
 AttemptResult Attempt::result() const {
   AttemptResult result;
   result.failure = failure_;
+  result.killed_text = killed_text_;
+  if (result.failure) result.failure->text += report_row("then", killed_text_);
   result.restart = restart_;
   result.stop_signal = stop_signal_;
   result.interrupt = interrupt_;

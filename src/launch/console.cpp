@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <system_error>
 
 namespace trainctl {
 namespace {
@@ -99,8 +100,8 @@ bool ConsoleQueue::write_some() {
   const ssize_t written = ::write(fd_, block.data() + head_, wanted);
   if (written < 0) {
     if (errno == EAGAIN || errno == EINTR) return false;
-    full_disk_ = errno != EPIPE && errno != EIO;
-    closed_ = !full_disk_;
+    closed_ = errno == EPIPE || errno == EIO;
+    if (!closed_) write_error_ = errno;
     // Nothing more can be shown there; a full disk may have room again later.
     blocks_.clear();
     head_ = size_ = 0;
@@ -178,8 +179,18 @@ void Console::add_to(std::vector<pollfd>* fds) const {
   if (!error_.closed() && !error_.empty()) fds->push_back({error_.fd(), POLLOUT, 0});
 }
 
+void Console::report_write_error() {
+  if (out_.write_error() == 0 || error_is_out_ || write_error_reported_) return;
+  write_error_reported_ = true;
+  message(LogLevel::kWarning,
+          "standard output cannot be written (" +
+              std::generic_category().message(out_.write_error()) +
+              "): what the ranks print there is lost; they go on, and --log-dir keeps it");
+}
+
 void Console::write_ready() {
   out_.write_ready();
+  report_write_error();
   error_.write_ready();
 }
 
@@ -191,6 +202,7 @@ bool Console::stdout_closed() const {
 
 void Console::finish(std::chrono::milliseconds patience, bool (*hurry)()) {
   out_.finish(patience, hurry);
+  report_write_error();
   error_.finish(patience, hurry);
 }
 

@@ -30,6 +30,8 @@ class ConsoleQueue {
   bool in_a_line() const { return last_byte_ != '\n'; }
   // The reader went away (EPIPE, a terminal hung up).
   bool closed() const { return closed_; }
+  // Why writing fails though somebody may still read (a full disk); 0: it does not.
+  int write_error() const { return write_error_; }
   // Full, but taking at least 100 MB/s: pausing the ranks for a moment loses nothing, and does not
   // hold them below that rate.
   bool wants_pause() const;
@@ -55,7 +57,7 @@ class ConsoleQueue {
   char last_byte_ = '\n';
   size_t dropped_lines_ = 0;
   bool closed_ = false;
-  bool full_disk_ = false;
+  int write_error_ = 0;
   std::chrono::steady_clock::time_point window_start_;
   size_t window_bytes_ = 0;
   double bytes_per_second_ = 0;
@@ -71,6 +73,8 @@ class Console {
   }
   // A record of the launcher itself, as the logger shows it: "trainctl: warning: …" on stderr.
   void message(LogLevel level, const std::string& text);
+  // Says once on stderr that stdout cannot be written.
+  void report_write_error();
   // For poll(2): asks for POLLOUT where something waits, and always for errors of stdout.
   void add_to(std::vector<pollfd>* fds) const;
   void write_ready();
@@ -85,6 +89,7 @@ class Console {
   // Both are the same pipe, file or terminal: one queue keeps lines whole and in order.
   bool error_is_out_ = false;
   bool colours_ = false;
+  bool write_error_reported_ = false;
 };
 
 }  // namespace trainctl

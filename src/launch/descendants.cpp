@@ -2,41 +2,30 @@
 
 #include <dirent.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <sstream>
+
+#include "trainctl/base/process.h"
 
 namespace trainctl {
 namespace {
 
-struct Stat {
-  RunningProcess process;
-  pid_t parent = 0;
-};
+// Fields of /proc/<pid>/stat.
+constexpr size_t kState = 3;
+constexpr size_t kParent = 4;
+constexpr size_t kCommandLineStart = 48;  // addresses in the process's own memory
+constexpr size_t kCommandLineEnd = 49;
 
 std::string whole_file(const std::string& path) {
   std::ifstream in(path);
   std::string content((std::istreambuf_iterator<char>(in)), {});
   return content;
-}
-
-// "123 (name, maybe with ) inside) S 1 …"
-std::optional<Stat> read_stat(pid_t pid) {
-  const std::string text = whole_file("/proc/" + std::to_string(pid) + "/stat");
-  const size_t open = text.find('('), close = text.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close + 4 > text.size())
-    return std::nullopt;
-  Stat stat;
-  stat.process = {pid, text.substr(open + 1, close - open - 1), text[close + 2]};
-  stat.parent = static_cast<pid_t>(std::strtol(text.c_str() + close + 4, nullptr, 10));
-  return stat;
 }
 
 std::vector<pid_t> numbered_entries(const std::string& folder) {
@@ -57,8 +46,8 @@ std::vector<pid_t> numbered_entries(const std::string& folder) {
 std::vector<pid_t> children_by_scan(pid_t parent) {
   std::vector<pid_t> children;
   for (const pid_t pid : numbered_entries("/proc")) {
-    const auto stat = read_stat(pid);
-    if (stat && stat->parent == parent) children.push_back(pid);
+    const auto stat = read_process_stat(pid);
+    if (stat && stat->number(kParent) == parent) children.push_back(pid);
   }
   return children;
 }
@@ -82,9 +71,9 @@ std::vector<RunningProcess> descendants_of(pid_t ancestor) {
   std::vector<pid_t> open = children_of(ancestor);
   // Grows while it is walked.
   for (size_t i = 0; i < open.size(); ++i) {
-    const auto stat = read_stat(open[i]);
+    const auto stat = read_process_stat(open[i]);
     if (!stat) continue;
-    found.push_back(stat->process);
+    found.push_back({open[i], stat->name, stat->field(kState)[0]});
     const std::vector<pid_t> below = children_of(open[i]);
     open.insert(open.end(), below.begin(), below.end());
   }
@@ -93,15 +82,10 @@ std::vector<RunningProcess> descendants_of(pid_t ancestor) {
 
 void set_process_title(const std::string& title) {
   ::prctl(PR_SET_NAME, title.c_str());
-  // Fields 48 and 49 of stat, counted after the name: where the command line stands in memory.
-  const std::string text = whole_file("/proc/self/stat");
-  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
-  std::string field;
-  unsigned long start = 0, end = 0;
-  for (int number = 3; number <= 49 && fields >> field; ++number) {
-    if (number == 48) start = std::strtoul(field.c_str(), nullptr, 10);
-    if (number == 49) end = std::strtoul(field.c_str(), nullptr, 10);
-  }
+  const auto stat = read_process_stat(::getpid());
+  if (!stat) return;
+  const auto start = static_cast<size_t>(stat->number(kCommandLineStart));
+  const auto end = static_cast<size_t>(stat->number(kCommandLineEnd));
   if (start == 0 || end <= start + 1) return;
   char* words = reinterpret_cast<char*>(start);  // NOLINT(performance-no-int-to-ptr)
   std::memset(words, 0, end - start);

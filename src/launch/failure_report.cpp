@@ -98,9 +98,17 @@ const char* own_code_meaning(int code) {
   }
 }
 
+// The code alone says less than the rank's own words, which stand below: a run folder that cannot
+// be written ends with the code of a wrong command line, because the cure is in the config.
+bool said_why(const FailureFacts& facts) {
+  return std::any_of(facts.last_lines.begin(), facts.last_lines.end(), [](const std::string& line) {
+    return line.find("trainctl: error: ") != std::string::npos;
+  });
+}
+
 std::string code_cause(const FailureFacts& facts) {
   const int code = facts.end.exit_code;
-  if (facts.is_trainctl) return own_code_meaning(code);
+  if (facts.is_trainctl) return said_why(facts) ? "" : own_code_meaning(code);
   if (code > 128 && code < 128 + 65) {
     return "a shell or wrapper around the program passes on that " +
            std::string(signal_name(code - 128)) + " ended it";
@@ -108,13 +116,6 @@ std::string code_cause(const FailureFacts& facts) {
   if (code == 127) return "a shell found no such command";
   if (code == 126) return "a shell may not execute the command";
   return "";
-}
-
-std::string row(const char* label, const std::string& value) {
-  if (value.empty()) return "";
-  std::string text = "\n  " + std::string(label);
-  text.resize(3 + 11, ' ');
-  return text + value;
 }
 
 std::string indented(const std::string& text, size_t most_lines) {
@@ -131,6 +132,13 @@ std::string indented(const std::string& text, size_t most_lines) {
 }
 
 }  // namespace
+
+std::string report_row(const char* label, const std::string& value) {
+  if (value.empty()) return "";
+  std::string text = "\n  " + std::string(label);
+  text.resize(3 + 11, ' ');
+  return text + value;
+}
 
 std::string end_text(const RankEnd& end) {
   if (end.exec_errno != 0)
@@ -184,13 +192,13 @@ std::string error_file_message(const std::string& content) {
 std::string failure_text(const FailureFacts& facts) {
   const std::string rank = std::to_string(facts.rank);
   std::string text = "rank " + rank + " on " + facts.host + " " + end_text(facts.end);
-  text += row("program", facts.program);
-  text += row("process", std::to_string(facts.pid) + " (local rank " +
-                             std::to_string(facts.local_rank) + "), attempt " +
-                             std::to_string(facts.attempt) + ", " + human_duration(facts.seconds) +
-                             " after its start");
-  text += row("likely", likely_cause(facts));
-  text += row("log", join(facts.log_files, ", "));
+  text += report_row("program", facts.program);
+  text += report_row("process", std::to_string(facts.pid) + " (local rank " +
+                                    std::to_string(facts.local_rank) + "), attempt " +
+                                    std::to_string(facts.attempt) + ", " +
+                                    human_duration(facts.seconds) + " after its start");
+  text += report_row("likely", likely_cause(facts));
+  text += report_row("log", join(facts.log_files, ", "));
   const std::string message = error_file_message(facts.error_file_text);
   // Python prints the same traceback before it ends, trainctl the same message behind its name;
   // once is enough.
@@ -204,9 +212,9 @@ std::string failure_text(const FailureFacts& facts) {
   if (!message.empty() && !printed)
     text += "\n  error it recorded:" + indented(message, kMessageLines);
   if (facts.last_lines.empty()) {
-    text += row("output", "none");
+    text += report_row("output", "none");
   } else if (facts.lines_on_screen) {
-    text += row("output", "its last lines stand right above");
+    text += report_row("output", "its last lines stand right above");
   } else {
     text += "\n  its last lines:" + indented(join(facts.last_lines, "\n"), facts.last_lines.size());
   }

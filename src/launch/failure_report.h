@@ -43,6 +43,9 @@ std::string failure_text(const FailureFacts& facts);
 // Why, as far as one can tell; empty: nothing to say beyond the rank's own words.
 std::string likely_cause(const FailureFacts& facts);
 
+// One row of the report: "  likely     out of memory: …"; nothing for an empty value.
+std::string report_row(const char* label, const std::string& value);
+
 // "ended with exit code 1", "was killed by SIGKILL (signal 9)".
 std::string end_text(const RankEnd& end);
 

@@ -1,7 +1,10 @@
 #include "launch/flag_table.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 
 #include "config/duration.h"
 #include "trainctl/base/error.h"
@@ -89,22 +92,71 @@ void set_backend(LaunchOptions* options, const FlagValue& value) {
   options->rdzv_backend = value.text;
 }
 
-// torchrun's key=value list; its times are the only keys that mean something here.
+// torchrun's key=value list.
 void set_rdzv_conf(LaunchOptions* options, const FlagValue& value) {
+  // What tunes torchrun's own rendezvous, which is not ours.
+  constexpr const char* kOthers[] = {"is_host",
+                                     "read_timeout",
+                                     "last_call_timeout",
+                                     "close_timeout",
+                                     "heartbeat",
+                                     "heartbeat_timeout",
+                                     "keep_alive_interval",
+                                     "use_libuv",
+                                     "store_type",
+                                     "keep_alive_max_attempt",
+                                     "rank",
+                                     "protocol"};
   std::string_view rest = value.text;
   while (!rest.empty()) {
     const std::string_view pair = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
     const std::string key(pair.substr(0, pair.find('=')));
+    if (pair.find('=') == std::string_view::npos)
+      refuse(value, "'" + std::string(pair) + "' is no KEY=VALUE");
+    if (std::find(std::begin(kOthers), std::end(kOthers), key) != std::end(kOthers)) {
+      options->notes.push_back(value.source + " " + key +
+                               " changes nothing: it tunes torchrun's own rendezvous");
+      continue;
+    }
     if (key != "timeout" && key != "join_timeout") {
       refuse(value, "'" + key +
-                        "' means nothing here; timeout and join_timeout do, which "
-                        "--join-timeout sets too");
+                        "' is no key that is known; timeout and join_timeout mean something here, "
+                        "which --join-timeout sets too");
     }
-    const std::string time(pair.substr(std::min(pair.size(), key.size() + 1)));
+    const std::string time(pair.substr(key.size() + 1));
     options->join_timeout = seconds({value.source + " " + key, time}, 1e-3);
     options->sources["join-timeout"] = value.source;
   }
+}
+
+void nothing(LaunchOptions* /*options*/, const FlagValue& /*value*/) {}
+
+void one_of(const FlagValue& value, std::initializer_list<const char*> words) {
+  std::string list;
+  for (const char* word : words) {
+    if (value.text == word) return;
+    list += (list.empty() ? "" : ", ") + std::string(word);
+  }
+  refuse(value, "it must be one of " + list);
+}
+
+void check_start_method(LaunchOptions* /*options*/, const FlagValue& value) {
+  one_of(value, {"spawn", "fork", "forkserver"});
+}
+
+void check_numa_binding(LaunchOptions* /*options*/, const FlagValue& value) {
+  one_of(value, {"node", "socket", "exclusive", "core-complex"});
+}
+
+void check_signals(LaunchOptions* /*options*/, const FlagValue& value) {
+  std::string_view rest = value.text;
+  do {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    one_of({value.source, std::string(word)},
+           {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"});
+  } while (!rest.empty());
 }
 
 StreamChoice parse_streams(const FlagValue& value) {
@@ -177,7 +229,9 @@ constexpr FlagRow kFlags[] = {
      [](Options* o, const Value& v) { o->run_id = text(v); }, true},
     {"rdzv-backend", nullptr, 0, "static|c10d",
      "As in torchrun's scripts: both mean our rendezvous", set_backend, true},
-    {"rdzv-conf", nullptr, 0, "KEY=VALUE,…", "As in torchrun's scripts: timeout and join_timeout",
+    {"rdzv-conf", nullptr, 0, "KEY=VALUE,…",
+     "As in torchrun's scripts: timeout and join_timeout; what tunes torchrun's own rendezvous is "
+     "taken and said to change nothing",
      set_rdzv_conf, true},
     {"join-timeout", nullptr, 0, "TIME", "How long to wait for the other nodes (default 300s)",
      [](Options* o, const Value& v) { o->join_timeout = seconds(v, 1e-3); }, false},
@@ -223,27 +277,28 @@ constexpr FlagRow kFlags[] = {
      [](Options* o, const Value& v) { o->no_python = parse_switch(v); }, true},
     {"dry-run", nullptr, 0, nullptr, "Print each rank's environment and command, and end",
      [](Options* o, const Value& v) { o->dry_run = parse_switch(v); }, false},
-    // torchrun's flags without a meaning here
-    {"start-method", nullptr, 0, "METHOD", "", nullptr, true,
-     "ranks are programs of their own, never copies of a Python process; leave it out"},
-    {"run-path", nullptr, 0, nullptr, "", nullptr, true,
-     "the launcher holds no Python interpreter; give the script's path"},
-    {"event-log-handler", nullptr, 0, "NAME", "", nullptr, true,
-     "it names a Python plug-in of torchrun; leave it out"},
-    {"logs-specs", nullptr, 0, "NAME", "", nullptr, true,
-     "it names a Python plug-in of torchrun; use --log-dir, --redirects and --tee"},
-    {"numa-binding", nullptr, 0, "MODE", "", nullptr, true,
-     "the launcher keeps each rank near its GPU by itself; --cpu-affinity none turns that off"},
-    {"signals-to-handle", nullptr, 0, "NAMES", "", nullptr, true,
-     "SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are always forwarded; leave it out"},
-    {"local-addr", nullptr, 0, "HOST", "", nullptr, true,
-     "the address comes from the connection to the rendezvous; --master-addr names rank 0's"},
-    {"duplicate-stdout-filters", nullptr, 0, "WORDS", "", nullptr, true,
-     "keep the ranks' files with --log-dir and search them"},
-    {"duplicate-stderr-filters", nullptr, 0, "WORDS", "", nullptr, true,
-     "keep the ranks' files with --log-dir and search them"},
-    {"use-env", nullptr, 0, nullptr, "", nullptr, false,
-     "ranks always find LOCAL_RANK in their environment; leave it out"},
+    {"local-addr", nullptr, 0, "HOST",
+     "This node's address: where the ranks reach rank 0 when this is node 0 and --master-addr is "
+     "not given",
+     [](Options* o, const Value& v) { o->local_addr = text(v); }, true},
+    // torchrun's flags that change nothing here
+    {"start-method", nullptr, 0, "METHOD", "", check_start_method, true,
+     "ranks are programs of their own, never copies of a Python process"},
+    {"run-path", nullptr, 0, nullptr, "", nothing, true, "scripts run as python SCRIPT"},
+    {"event-log-handler", nullptr, 0, "NAME", "", nothing, true,
+     "it names a Python plug-in of torchrun"},
+    {"logs-specs", nullptr, 0, "NAME", "", nothing, true,
+     "it names a Python plug-in of torchrun; --log-dir, --redirects and --tee choose the files"},
+    {"numa-binding", nullptr, 0, "MODE", "", check_numa_binding, true,
+     "each rank keeps to its share of the processors near its GPU anyway (--cpu-affinity)"},
+    {"signals-to-handle", nullptr, 0, "NAMES", "", check_signals, true,
+     "SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are always forwarded"},
+    {"duplicate-stdout-filters", nullptr, 0, "WORDS", "", nothing, true,
+     "no filtered copy is written; the files of --log-dir have every line"},
+    {"duplicate-stderr-filters", nullptr, 0, "WORDS", "", nothing, true,
+     "no filtered copy is written; the files of --log-dir have every line"},
+    {"use-env", nullptr, 0, nullptr, "", nothing, false,
+     "ranks always find LOCAL_RANK in their environment"},
 };
 
 }  // namespace

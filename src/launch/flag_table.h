@@ -22,8 +22,8 @@ struct FlagRow {  // NOLINT(clang-analyzer-optin.performance.Padding): the table
   const char* help;
   void (*set)(LaunchOptions*, const FlagValue&);
   bool from_torchrun;  // has a PET_ variable
-  // Flags of torchrun that make no sense here: why, and what to do instead.
-  const char* refused = nullptr;
+  // Flags of torchrun that change nothing here: accepted, and this is said about them.
+  const char* note = nullptr;
 };
 
 std::span<const FlagRow> launch_flags();

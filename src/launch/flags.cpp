@@ -6,6 +6,7 @@
 #include "trainctl/base/error.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/launch/options.h"
+#include "trainctl/text/utf8.h"
 
 namespace trainctl {
 namespace {
@@ -19,19 +20,24 @@ std::vector<std::string> names_of(const FlagRow& row) {
 }
 
 // By full name, or as argparse does by the start of one that no other flag shares.
-const FlagRow* find_flag(std::string name) {
+const FlagRow* find_flag(const std::string& flag) {
+  std::string name = flag.substr(2);
   std::replace(name.begin(), name.end(), '_', '-');
   const FlagRow* starts = nullptr;
-  int matches = 0;
+  std::vector<std::string> candidates;
   for (const FlagRow& row : launch_flags()) {
     for (const std::string& full : names_of(row)) {
       if (full == name) return &row;
-      if (name.size() < 3 || !full.starts_with(name) || starts == &row) continue;
+      if (name.empty() || !full.starts_with(name) || starts == &row) continue;
       starts = &row;
-      ++matches;
+      candidates.push_back("--" + full);
     }
   }
-  return matches == 1 ? starts : nullptr;
+  if (candidates.size() > 1) {
+    throw usage_error("'" + flag + "' is the start of several flags of launch: " +
+                      join(candidates, ", ") + "; write the one that is meant");
+  }
+  return starts;
 }
 
 const FlagRow* find_letter(char letter) {
@@ -53,10 +59,9 @@ const FlagRow* find_letter(char letter) {
 }
 
 void apply(const FlagRow& row, LaunchOptions* options, const FlagValue& value) {
-  if (row.refused != nullptr)
-    throw usage_error(value.source +
-                      " is a flag of torchrun without a meaning here: " + row.refused);
   row.set(options, value);
+  if (row.note != nullptr)
+    options->notes.push_back(value.source + " of torchrun changes nothing here: " + row.note);
   options->sources[row.name] = value.source;
 }
 
@@ -105,6 +110,7 @@ class WordReader {
         break;
       }
       if (word.size() < 2 || word[0] != '-') break;
+      require_utf8(word);
       ++at_;
       if (word == "--help" || word == "-h") {
         line_->help = true;
@@ -121,7 +127,7 @@ class WordReader {
   void read_long(const std::string& word) {
     const size_t equals = word.find('=');
     const std::string flag = word.substr(0, equals);
-    const FlagRow* row = find_flag(flag.substr(2));
+    const FlagRow* row = find_flag(flag);
     if (row == nullptr) unknown(flag);
     if (row->value == nullptr) {
       if (equals != std::string::npos) throw usage_error(flag + " takes no value" + kHelpHint);
@@ -145,6 +151,7 @@ class WordReader {
 
   std::string next_value(const std::string& flag, const FlagRow& row) {
     if (at_ == words_.size()) throw usage_error(flag + " needs a value, " + row.value + kHelpHint);
+    require_utf8(words_[at_]);
     return words_[at_++];
   }
 
@@ -162,8 +169,9 @@ void check_together(const LaunchOptions& options) {
                       " exclude each other");
   if (options.node_rank && *options.node_rank >= options.node_count) {
     throw usage_error(options.source("node-rank") + " is " + std::to_string(*options.node_rank) +
-                      ", but there are " + std::to_string(options.node_count) + " nodes (" +
-                      options.source("nnodes") + "), numbered from 0");
+                      ", but there " + (options.node_count == 1 ? "is " : "are ") +
+                      counted(options.node_count, "node") + " (" + options.source("nnodes") +
+                      "), numbered from 0");
   }
   if (!options.standalone) return;
   for (const char* flag : {"nnodes", "rdzv-endpoint", "node-rank"}) {
@@ -223,7 +231,7 @@ std::string launch_flags_help() {
   constexpr size_t kWidth = 96;
   std::string help;
   for (const FlagRow& row : launch_flags()) {
-    if (row.refused != nullptr) continue;
+    if (row.note != nullptr) continue;
     help += "  " + flag_text(row);
     if (row.other_name != nullptr) help += std::string(" (also --") + row.other_name + ")";
     std::string line(kColumn, ' ');

@@ -92,7 +92,7 @@ class Launch {
       if (!result.failure || !result.restart || number >= options_.max_restarts)
         return exit_code(result);
       log_warning("attempt " + std::to_string(number) + " failed: " + result.failure->text);
-      if (result.interrupt != 0) return 128 + result.interrupt;
+      if (result.interrupt != 0) return stopped(result.interrupt);
       if (!wait_before(number + 1)) return stopped_while_waiting();
       log_warning("restarting all ranks, restart " + std::to_string(number + 1) + " of " +
                   std::to_string(options_.max_restarts));
@@ -105,8 +105,9 @@ class Launch {
     offer.host = host_;
     offer.node_rank = options_.node_rank;
     offer.local_world_size = plan_.ranks;
-    offer.agree = job_.agree;
-    offer.agree.emplace_back("build", kBuildId);
+    // First: another build may have other keys.
+    offer.agree = {{"build of trainctl", std::string(kVersion) + " (build " + kBuildId + ")"}};
+    offer.agree.insert(offer.agree.end(), job_.agree.begin(), job_.agree.end());
     offer.agree.emplace_back("--nnodes", std::to_string(options_.node_count));
     offer.agree.emplace_back("--nproc", std::to_string(plan_.ranks));
     offer.agree.emplace_back("--max-restarts", std::to_string(options_.max_restarts));
@@ -134,15 +135,23 @@ class Launch {
   void say_start(const NodeAssignment& node) const;
 
   int stopped_while_joining(NodeGroup* group) {
-    while (const auto event = group->next_event())
-      if (event->kind == NodeEvent::Kind::kStop) return 128 + event->signal;
+    while (const auto event = group->next_event()) {
+      if (event->kind != NodeEvent::Kind::kStop) continue;
+      if (!event->failure.text.empty()) log_info(event->failure.text);
+      return stopped(event->signal);
+    }
     return stopped_while_waiting();
   }
 
   int stopped_while_waiting() {
     while (const auto number = signals_.next())
-      if (LaunchSignals::asks_to_stop(*number)) return 128 + *number;
-    return 128 + SIGTERM;
+      if (LaunchSignals::asks_to_stop(*number)) return stopped(*number);
+    return stopped(SIGTERM);
+  }
+
+  static int stopped(int signal_number, const std::string& more = "") {
+    log_info("stopped by " + signal_name(signal_number) + more);
+    return 128 + signal_number;
   }
 
   // A short pause, longer each time; false when a signal asks to stop.
@@ -162,10 +171,14 @@ class Launch {
       log_error(result.failure->text);
       return result.failure->launcher_exit_code();
     }
-    if (result.checkpointed) return static_cast<int>(ExitCode::kStoppedWithCheckpoint);
+    if (result.checkpointed) {
+      log_info((result.stop_signal != 0 ? "stopped by " + signal_name(result.stop_signal)
+                                        : std::string("the ranks have stopped")) +
+               ": a checkpoint is complete, and the same command goes on from it");
+      return static_cast<int>(ExitCode::kStoppedWithCheckpoint);
+    }
     if (result.all_well || result.stop_signal == 0) return 0;
-    log_info(std::string("stopped by ") + signal_name(result.stop_signal));
-    return 128 + result.stop_signal;
+    return stopped(result.stop_signal, result.killed_text.empty() ? "" : "; " + result.killed_text);
   }
 
   const LaunchJob& job_;

@@ -19,7 +19,9 @@ void apply_launch_defaults(const EnvironmentLookup& variable, LaunchOptions* opt
   options->node_rank = advice.place->node_rank;
   if (options->rdzv_endpoint.empty() && options->master_addr.empty()) {
     options->rdzv_endpoint = advice.place->endpoint.to_string();
-    options->sources["rdzv-endpoint"] = "SLURM_STEP_NODELIST";
+    options->endpoint_origin = advice.place->endpoint_origin;
+    options->sources["rdzv-endpoint"] =
+        options->endpoint_origin.substr(0, options->endpoint_origin.find(' '));
   }
   if (!options->given("rdzv-id")) options->run_id = advice.place->run_id;
 }

@@ -5,10 +5,8 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
-#include <string>
 
-#include "trainctl/base/error.h"
+#include "launch/open_files.h"
 
 namespace trainctl {
 namespace {
@@ -42,7 +40,7 @@ LaunchSignals::LaunchSignals() {
   ::signal(SIGCHLD, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
   fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  if (fd_ < 0) throw environment_error(std::string("signalfd: ") + std::strerror(errno));
+  if (fd_ < 0) throw system_call_error("open a signal descriptor", errno);
 }
 
 LaunchSignals::~LaunchSignals() { ::close(fd_); }

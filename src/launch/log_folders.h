@@ -26,6 +26,7 @@ class LogFolders {
  private:
   fs::path run_folder_;
   bool is_temporary_ = false;
+  int lock_ = -1;  // says to other launchers that the temporary one is in use
 };
 
 }  // namespace trainctl

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "trainctl/base/error.h"
-#include "trainctl/base/strings.h"
+#include "trainctl/base/stop.h"
 
 namespace trainctl {
 namespace {
 
-constexpr std::chrono::seconds kGreetingTime{5};
+constexpr std::chrono::milliseconds kGreetingTime{5000};
 constexpr std::chrono::seconds kReportEvery{10};
 
 constexpr int64_t code_of(ExitCode code) { return static_cast<int64_t>(code); }
@@ -78,55 +78,6 @@ void Meeting::on_message(Peer peer, const Message& message, SteadyTime now) {
   }
 }
 
-// --- who is there ---
-
-std::string Meeting::describe(const Member& member) const {
-  std::string text;
-  if (member.offer && member.offer->node_rank)
-    text = "node " + std::to_string(*member.offer->node_rank) + " ";
-  text += "(" + (member.host.empty() ? member.address : member.host);
-  // The address tells apart hosts that share a name, as containers often do.
-  if (!member.own && !member.address.empty() && member.address != member.host)
-    text += " at " + member.address;
-  return text + ")";
-}
-
-std::vector<const Meeting::Member*> Meeting::in_order() const {
-  std::vector<const Member*> order;
-  for (const auto& [peer, member] : members_) {
-    if (member.offer) order.push_back(&member);
-  }
-  std::sort(order.begin(), order.end(), [](const Member* a, const Member* b) {
-    const int64_t last = INT64_MAX;
-    const int64_t rank_a = a->offer->node_rank.value_or(last);
-    const int64_t rank_b = b->offer->node_rank.value_or(last);
-    return rank_a != rank_b ? rank_a < rank_b : a->arrival < b->arrival;
-  });
-  return order;
-}
-
-std::string Meeting::who_is_missing() const {
-  std::vector<std::string> there, missing;
-  std::set<int64_t> known;
-  for (const Member* member : in_order()) {
-    if (member->offer->node_rank) known.insert(*member->offer->node_rank);
-    if (member->joined)
-      there.push_back(describe(*member));
-    else
-      missing.push_back(describe(*member));
-  }
-  const auto open = options_.node_count - static_cast<int64_t>(there.size() + missing.size());
-  const bool all_numbered = known.size() == there.size() + missing.size();
-  if (open > 0 && all_numbered && open <= 32) {
-    for (int64_t rank = 0; rank < options_.node_count; ++rank) {
-      if (!known.contains(rank)) missing.push_back("node " + std::to_string(rank));
-    }
-  } else if (open > 0) {
-    missing.push_back(std::to_string(open) + (open == 1 ? " node" : " nodes"));
-  }
-  return "missing: " + join(missing, ", ") + "; there: " + join(there, ", ");
-}
-
 // --- how an attempt begins and ends ---
 
 void Meeting::begin_when_complete() {
@@ -183,8 +134,8 @@ void Meeting::stop(Peer asked, const Member& member, int signal) {
   news.attempt = attempt_;
   news.signal = signal;
   news.failure.host = member.host;
-  news.failure.text = "the launcher of " + describe(member) + " was asked to stop by signal " +
-                      std::to_string(signal);
+  news.failure.text =
+      "the launcher of " + describe(member) + " was asked to stop by " + signal_name(signal);
   phase_ = Phase::kEnded;
   tell_all(news, asked);
 }
@@ -244,11 +195,6 @@ void Meeting::dismiss() {
 // --- time ---
 
 void Meeting::on_time(SteadyTime now) {
-  // After a gap in its own time (a stopped process, a paused machine) nobody else was silent.
-  if (last_look_ != SteadyTime() && now - last_look_ > options_.lost_after / 2) {
-    for (auto& [peer, member] : members_) member.last_heard->note(now);
-  }
-  last_look_ = now;
   remove_silent(now);
   if (phase_ != Phase::kGathering) return;
   if (now - gathering_since_ > options_.join_timeout) {
@@ -265,11 +211,11 @@ void Meeting::on_time(SteadyTime now) {
 
 void Meeting::remove_silent(SteadyTime now) {
   std::vector<Peer> half_open, silent;
-  for (const auto& [peer, member] : members_) {
-    const auto quiet = member.last_heard->quiet(now);
+  for (auto& [peer, member] : members_) {
     if (member.own) continue;
-    if (!member.greeted && quiet > kGreetingTime) half_open.push_back(peer);
-    if (member.greeted && quiet > options_.lost_after) silent.push_back(peer);
+    const auto limit = member.greeted ? options_.lost_after : kGreetingTime;
+    if (member.last_heard->is_silent(now, limit))
+      (member.greeted ? silent : half_open).push_back(peer);
   }
   for (const Peer peer : half_open) {
     outgoing_.push_back({peer, {}, false, /*drop=*/true});
@@ -278,14 +224,6 @@ void Meeting::remove_silent(SteadyTime now) {
   for (const Peer peer : silent) {
     lose(peer, silence_text(options_.lost_after));
   }
-}
-
-void Meeting::time_out() {
-  end_all(code_of(ExitCode::kEnvironment),
-          "not all " + std::to_string(options_.node_count) + " nodes came within " +
-              seconds_text(options_.join_timeout) + " (--join-timeout); " + who_is_missing() +
-              "; start trainctl launch on each node with the same --nnodes, --rdzv-endpoint and "
-              "--rdzv-id, and see that the endpoint's port is open between them");
 }
 
 // --- telling ---

@@ -99,7 +99,6 @@ class Meeting {
   std::vector<std::pair<Peer, Message>> early_;  // joined before the serving launcher itself
   int64_t arrivals_ = 0;
   SteadyTime gathering_since_;
-  SteadyTime last_look_;
   SteadyTime next_report_;
   Members members_;
   std::set<std::string> reported_strangers_;

@@ -3,20 +3,14 @@
 
 #include "launch/meeting.h"
 #include "trainctl/base/error.h"
+#include "trainctl/base/strings.h"
+#include "trainctl/launch/agreed_values.h"
 
 namespace trainctl {
 namespace {
 
 constexpr size_t kMostReportedStrangers = 10;
 constexpr auto kUsage = static_cast<int64_t>(ExitCode::kUsage);
-
-std::string agreed_value(const std::vector<std::pair<std::string, std::string>>& values,
-                         const std::string& name) {
-  for (const auto& [key, value] : values) {
-    if (key == name) return value;
-  }
-  return "(not given)";
-}
 
 }  // namespace
 
@@ -61,7 +55,7 @@ void Meeting::take_in(Peer peer, Member* member, const Message& message) {
     if (!member->offer) {
       refuse(peer, kUsage,
              "the run at " + options_.host + " has begun with its " +
-                 std::to_string(options_.node_count) + " nodes; this one is one too many");
+                 counted(options_.node_count, "node") + "; this one is one too many");
     }
     return;
   }
@@ -92,7 +86,7 @@ bool Meeting::admit(Peer peer, Member* member, const Message& message) {
   if (rank && *rank >= options_.node_count) {
     refuse(peer, kUsage,
            "--node-rank " + std::to_string(*rank) + " is beyond the last of " +
-               std::to_string(options_.node_count) + " nodes, which is " +
+               counted(options_.node_count, "node") + ", which is " +
                std::to_string(options_.node_count - 1));
     return false;
   }
@@ -109,8 +103,8 @@ bool Meeting::admit(Peer peer, Member* member, const Message& message) {
   }
   if (static_cast<int64_t>(members.size()) >= options_.node_count) {
     refuse(peer, kUsage,
-           "the run at " + options_.host + " has its " + std::to_string(options_.node_count) +
-               " nodes already; this one is one too many (--nnodes)");
+           "the run at " + options_.host + " has its " + counted(options_.node_count, "node") +
+               " already; this one is one too many (--nnodes)");
     return false;
   }
   member->offer = message.offer;
@@ -120,28 +114,17 @@ bool Meeting::admit(Peer peer, Member* member, const Message& message) {
 
 // What a newcomer and the serving launcher do not agree on; empty when they do.
 std::string Meeting::disagreement(const Member& member, const Message& message) const {
-  const auto difference = [&](const std::string& name, const std::string& here,
-                              const std::string& there) {
-    return "the nodes do not agree on " + name + ": it is " + here + " on " + options_.host +
-           " and " + there + " on " + message.offer.host +
-           (message.offer.host == options_.host ? " at " + member.address : "");
-  };
-  if (message.node_count != options_.node_count) {
-    return difference("--nnodes", std::to_string(options_.node_count),
-                      std::to_string(message.node_count));
-  }
+  // The address tells apart hosts that share a name.
+  const std::string there =
+      message.offer.host + (message.offer.host == options_.host ? " at " + member.address : "");
+  std::string text =
+      difference_text({{"--nnodes", std::to_string(options_.node_count)}}, options_.host,
+                      {{"--nnodes", std::to_string(message.node_count)}}, there);
   for (const auto& [peer, other] : members_) {
-    if (!other.own || !other.offer) continue;
-    for (const auto& [name, value] : other.offer->agree) {
-      const std::string theirs = agreed_value(message.offer.agree, name);
-      if (theirs != value) return difference(name, value, theirs);
-    }
-    for (const auto& [name, value] : message.offer.agree) {
-      const std::string ours = agreed_value(other.offer->agree, name);
-      if (ours != value) return difference(name, ours, value);
-    }
+    if (text.empty() && other.own && other.offer)
+      text = difference_text(other.offer->agree, options_.host, message.offer.agree, there);
   }
-  return "";
+  return text.empty() ? "" : "the nodes do not agree on " + text;
 }
 
 void Meeting::assign_node_ranks() {

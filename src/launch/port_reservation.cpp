@@ -9,8 +9,12 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
+#include <vector>
 
-#include "trainctl/base/error.h"
+#include "launch/open_files.h"
+#include "launch/sockets.h"
+#include "trainctl/base/strings.h"
+#include "trainctl/launch/endpoint.h"
 
 namespace trainctl {
 namespace {
@@ -67,8 +71,25 @@ int bind_name(int64_t port) {
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
+  const int error = errno;
   ::close(fd);
+  errno = error;
   return -1;
+}
+
+// " at [::1]", where the port is free at other addresses of this machine: one who looks at
+// 127.0.0.1 only would find nobody.
+std::string at_which_address(int64_t port) {
+  std::vector<std::string> held;
+  bool free_somewhere = false;
+  for (const Address& address : local_addresses(port)) {
+    if (listen_on(address).open()) {
+      free_somewhere = true;
+    } else if (errno == EADDRINUSE) {
+      held.push_back(Endpoint{address.host(), port}.to_string());
+    }
+  }
+  return free_somewhere && !held.empty() ? " at " + join(held, ", ") : "";
 }
 
 UserError taken(const std::string& address, int64_t port, const std::string& why) {
@@ -83,13 +104,18 @@ PortReservation PortReservation::make(const std::string& address, int64_t port) 
   for (int attempt = 0; attempt < kTries; ++attempt) {
     PortReservation reservation;
     reservation.socket_ = bind_port(port);
+    if (reservation.socket_ < 0 && means_too_many_open_files(errno))
+      throw system_call_error("reserve a port for rank 0", errno);
     if (reservation.socket_ < 0) {
       throw taken(address, port,
-                  errno == EADDRINUSE ? "another process holds it" : std::strerror(errno));
+                  errno == EADDRINUSE ? "another process holds it" + at_which_address(port)
+                                      : std::strerror(errno));
     }
     reservation.port_ = port_of(reservation.socket_);
     reservation.name_ = bind_name(reservation.port_);
     if (reservation.name_ >= 0) return reservation;
+    if (means_too_many_open_files(errno))
+      throw system_call_error("reserve a port for rank 0", errno);
     if (port != 0) throw taken(address, port, "another trainctl launch has reserved it");
   }
   throw taken(address, port, "no free port was found");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "launch/open_files.h"
 #include "trainctl/base/error.h"
 
 namespace trainctl {
@@ -17,6 +18,8 @@ constexpr std::streamoff kTailBytes = 16 << 10;
 
 int open_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0 && means_too_many_open_files(errno))
+    throw system_call_error("open '" + path + "'", errno);
   if (fd < 0)
     throw environment_error("cannot write '" + path + "': " + std::strerror(errno) +
                             "; choose another --log-dir");
@@ -53,8 +56,7 @@ int RankIo::open_stream(const StreamPlan& plan, Console::Stream stream, const st
   }
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw environment_error(std::string("cannot make a pipe for a rank's output: ") +
-                            std::strerror(errno) + "; see ulimit -n");
+    throw system_call_error("make a pipe for a rank's output", errno);
   ::fcntl(ends[0], F_SETPIPE_SZ, kPipeSize);
   RankOutputTarget target;
   target.console = plan.on_screen ? console : nullptr;

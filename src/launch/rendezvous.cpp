@@ -7,12 +7,13 @@
 #include <cerrno>
 #include <thread>
 
+#include "launch/meeting_place.h"
+#include "launch/open_files.h"
 #include "launch/rendezvous_thread.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/files.h"
-#include "trainctl/base/host.h"
 #include "trainctl/base/log.h"
-#include "trainctl/launch/endpoint.h"
+#include "trainctl/base/strings.h"
 #include "trainctl/launch/node_group.h"
 
 namespace trainctl {
@@ -21,11 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kResolveTime{5};  // until a name that does not resolve is taken for wrong
-constexpr seconds kConnectTime{3};  // per address
 constexpr seconds kReportEvery{10};
 constexpr seconds kDecisionTime{2};  // to hear which failure came first
-constexpr milliseconds kNamePause{500};
 constexpr milliseconds kRetryPause{100};
 constexpr milliseconds kLongestRetryPause{1000};
 constexpr int kSilentClosesAllowed = 5;
@@ -41,20 +39,15 @@ std::string token_of(const std::string& run_id) {
   return to_hex(sum.digest());
 }
 
-bool pause(milliseconds time, Stopped stopped) {
-  for (const SteadyTime end = now() + time; now() < end;) {
-    if (stopped()) return false;
-    std::this_thread::sleep_for(std::min(time, milliseconds(20)));
-  }
-  return true;
-}
-
 class RendezvousGroup : public NodeGroup {
  public:
   explicit RendezvousGroup(const RendezvousOptions& options)
       : options_(options),
-        endpoint_(Endpoint{options.host, options.port}.to_string()),
-        ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+        place_(options),
+        endpoint_(place_.text()),
+        ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!ready_.open()) throw system_call_error("open an event descriptor", errno);
+  }
 
   std::optional<NodeAssignment> join(const NodeOffer& offer, int64_t attempt,
                                      Stopped stopped) override;
@@ -66,10 +59,9 @@ class RendezvousGroup : public NodeGroup {
 
  private:
   bool meet(const NodeOffer& offer, SteadyTime deadline, Stopped stopped);
-  std::optional<std::vector<Address>> find_addresses(SteadyTime deadline, Stopped stopped);
-  bool serve_if_mine(const NodeOffer& offer, const std::vector<Address>& addresses);
+  bool serve_if_mine(const NodeOffer& offer);
+  std::string who_hosts(const NodeOffer& offer) const;
   void serve(Descriptor listener, const NodeOffer& offer);
-  Descriptor call(const std::vector<Address>& addresses, Stopped stopped, std::string* problem);
   void start(std::unique_ptr<RendezvousServer> server, Descriptor own, const NodeOffer& offer);
   std::optional<JoinOutcome> wait_for_outcome(SteadyTime deadline, Stopped stopped);
   void note_closed(const JoinOutcome& outcome);
@@ -77,11 +69,11 @@ class RendezvousGroup : public NodeGroup {
   void write_log();
 
   RendezvousOptions options_;
-  std::string endpoint_;
+  MeetingPlace place_;
+  std::string endpoint_;  // for messages
   Descriptor ready_;
   int64_t attempt_ = 0;
   int silent_closes_ = 0;
-  std::vector<Address> addresses_;  // of the endpoint, as last resolved
   std::unique_ptr<RendezvousThread> thread_;
 };
 
@@ -117,11 +109,15 @@ void RendezvousGroup::note_closed(const JoinOutcome& outcome) {
     silent_closes_ = 0;
     log_info("rendezvous: the launcher at " + endpoint_ + " has gone (" + outcome.text +
              "); waiting for it to come again");
-  } else if (++silent_closes_ >= kSilentClosesAllowed) {
+    return;
+  }
+  if (++silent_closes_ >= kSilentClosesAllowed) {
     throw environment_error(
         "what listens at " + endpoint_ + " is no trainctl launcher: it closes every connection (" +
         outcome.text + "); give another port with --rdzv-endpoint, or stop that program");
   }
+  log_info("rendezvous: what listens at " + endpoint_ + " has not greeted as a launcher does (" +
+           outcome.text + "); trying again");
 }
 
 std::optional<JoinOutcome> RendezvousGroup::wait_for_outcome(SteadyTime deadline, Stopped stopped) {
@@ -137,7 +133,7 @@ std::optional<JoinOutcome> RendezvousGroup::wait_for_outcome(SteadyTime deadline
     // The server ends the wait itself; this is for one whose --join-timeout is longer.
     if (now() > deadline + seconds(1)) {
       const std::string waiting = thread_->last_waiting();
-      throw environment_error("not all " + std::to_string(options_.node_count) + " nodes met at " +
+      throw environment_error("not all " + counted(options_.node_count, "node") + " met at " +
                               endpoint_ + " within " + seconds_text(options_.join_timeout) +
                               " (--join-timeout)" + (waiting.empty() ? "" : "; " + waiting));
     }
@@ -156,11 +152,10 @@ bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped 
   SteadyTime report_at = since;
   std::string reported;
   for (milliseconds between = kRetryPause;; between = std::min(2 * between, kLongestRetryPause)) {
-    const auto addresses = find_addresses(deadline, stopped);
-    if (!addresses) return false;
-    if (serve_if_mine(offer, *addresses)) return true;
+    if (!place_.find(deadline, stopped)) return false;
+    if (serve_if_mine(offer)) return true;
     std::string problem;
-    Descriptor connection = call(*addresses, stopped, &problem);
+    Descriptor connection = place_.call(stopped, &problem);
     if (connection.open()) {
       start(nullptr, std::move(connection), offer);
       return true;
@@ -169,13 +164,13 @@ bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped 
     if (now() > deadline) {
       throw environment_error(
           "no launcher answered at " + endpoint_ + " within " +
-          seconds_text(options_.join_timeout) + " (--join-timeout): " + problem +
+          seconds_text(options_.join_timeout) + " (--join-timeout): " + problem + who_hosts(offer) +
           "; start the launcher of node 0 on that host, and see that the port is "
           "open for the other nodes");
     }
     if (problem != reported || now() >= report_at) {
-      log_info("rendezvous: no launcher answers at " + endpoint_ + " yet (" + problem +
-               "); trying for " +
+      log_info("rendezvous: no launcher answers at " + endpoint_ + " yet (" + problem + ")" +
+               who_hosts(offer) + "; trying for " +
                seconds_text(std::chrono::duration_cast<milliseconds>(deadline - now())) + " more");
       reported = problem;
       report_at = now() + kReportEvery;
@@ -184,63 +179,44 @@ bool RendezvousGroup::meet(const NodeOffer& offer, SteadyTime deadline, Stopped 
   }
 }
 
-// Names of pods come to be when the pods do, and name servers have hiccups: elsewhere, and the
-// first time, a name that does not resolve is taken for wrong.
-std::optional<std::vector<Address>> RendezvousGroup::find_addresses(SteadyTime deadline,
-                                                                    Stopped stopped) {
-  const bool may_come = container_kind() == "kubernetes";
-  const SteadyTime give_up = may_come ? deadline : std::min(deadline, now() + kResolveTime);
-  for (bool said = false;; said = true) {
-    Resolution found = resolve(options_.host, options_.port, kResolveTime, stopped);
-    if (!found.addresses.empty()) addresses_ = std::move(found.addresses);
-    if (!addresses_.empty()) return addresses_;
-    if (stopped()) return std::nullopt;
-    if (now() > give_up - kNamePause) {
-      throw environment_error(
-          "the host name '" + options_.host + "' of --rdzv-endpoint cannot be resolved: " +
-          found.problem + "; give a name that every node can resolve, or the address of node 0");
-    }
-    if (!said) {
-      log_info("rendezvous: the host name '" + options_.host + "' cannot be resolved yet (" +
-               found.problem + ")");
-    }
-    if (!pause(kNamePause, stopped)) return std::nullopt;
-  }
-}
-
 // Node 0 serves. Where no rank is given, it is the launcher on the endpoint's host that comes
 // first.
-bool RendezvousGroup::serve_if_mine(const NodeOffer& offer, const std::vector<Address>& addresses) {
+bool RendezvousGroup::serve_if_mine(const NodeOffer& offer) {
   if (offer.node_rank && *offer.node_rank != 0) return false;
-  const bool here = std::any_of(addresses.begin(), addresses.end(), is_local);
+  const bool here = place_.is_here();
   if (!offer.node_rank && !here) return false;
-  const bool only_loopback =
-      std::all_of(addresses.begin(), addresses.end(),
-                  [](const Address& address) { return address.is_loopback(); });
-  // A host's own name often stands for a loopback address in its own /etc/hosts: only what says
-  // "this machine" everywhere is kept from the network.
-  const bool says_loopback =
-      only_loopback && (options_.host == "localhost" || options_.host == addresses.front().host());
-  Descriptor listener = says_loopback ? listen_on(addresses.front()) : listen_on_any(options_.port);
+  Descriptor listener = place_.listen();
   if (listener.open()) {
     if (!here) {
       log_warning(
-          "rendezvous: " + options_.host + " (" + addresses.front().host() +
+          "rendezvous: " + options_.host + " (" + place_.first_address() +
           ") is no address of this host, although it is node 0; the other nodes will look for "
           "it there");
     }
     log_info("rendezvous: serving it at " + endpoint_ + " for " +
-             std::to_string(options_.node_count) + " nodes" +
-             (says_loopback ? ", of this machine only" : ""));
+             counted(options_.node_count, "node") +
+             (place_.is_this_machine_only() ? ", of this machine only" : ""));
     serve(std::move(listener), offer);
     return true;
   }
   if (errno == EADDRINUSE && !offer.node_rank) return false;
+  const int error = errno;
+  if (means_too_many_open_files(error)) throw system_call_error("serve the meeting", error);
   throw environment_error(
-      "the launchers' meeting cannot be served at " + endpoint_ + ": " + error_text(errno) +
-      (errno == EADDRINUSE ? "; another launcher or program uses the port: give "
+      "the launchers' meeting cannot be served at " + endpoint_ + ": " + error_text(error) +
+      (error == EADDRINUSE ? "; another launcher or program uses the port: give "
                              "another one with --rdzv-endpoint"
                            : "; give another --rdzv-endpoint"));
+}
+
+// Two nodes that both have --node-rank 1 would wait for each other until the time is over.
+std::string RendezvousGroup::who_hosts(const NodeOffer& offer) const {
+  if (!offer.node_rank) return "";
+  const std::string own = std::to_string(*offer.node_rank);
+  return "; node 0 hosts the meeting, and this is node " + own + " (--node-rank)" +
+         (place_.is_here() && !place_.is_this_machine_only()
+              ? ", although " + options_.host + " is this host: its node rank should be 0"
+              : "");
 }
 
 void RendezvousGroup::serve(Descriptor listener, const NodeOffer& offer) {
@@ -248,7 +224,9 @@ void RendezvousGroup::serve(Descriptor listener, const NodeOffer& offer) {
   meeting.node_count = options_.node_count;
   meeting.token = token_of(options_.run_id);
   meeting.host = offer.host;
-  meeting.master_addr = options_.master_addr.empty() ? options_.host : options_.master_addr;
+  meeting.master_addr = !options_.master_addr.empty()  ? options_.master_addr
+                        : !options_.local_addr.empty() ? options_.local_addr
+                                                       : options_.host;
   meeting.master_port = options_.master_port;
   meeting.join_timeout = options_.join_timeout;
   meeting.lost_after = options_.lost_after;
@@ -256,15 +234,6 @@ void RendezvousGroup::serve(Descriptor listener, const NodeOffer& offer) {
       std::make_unique<RendezvousServer>(std::move(listener), meeting, options_.heartbeat);
   Descriptor own = server->connect_own();
   start(std::move(server), std::move(own), offer);
-}
-
-Descriptor RendezvousGroup::call(const std::vector<Address>& addresses, Stopped stopped,
-                                 std::string* problem) {
-  for (const Address& address : addresses) {
-    Descriptor connection = connect_to(address, kConnectTime, stopped, problem);
-    if (connection.open() || stopped()) return connection;
-  }
-  return {};
 }
 
 void RendezvousGroup::start(std::unique_ptr<RendezvousServer> server, Descriptor own,

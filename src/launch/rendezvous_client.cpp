@@ -54,16 +54,14 @@ void RendezvousClient::say_goodbye(SteadyTime now) {
 }
 
 void RendezvousClient::watch_server(bool readable, SteadyTime now) {
-  // After a gap in its own time (a stopped process, a paused machine) the server was not silent.
-  if (now - last_look_ > lost_after_ / 2) last_heard_.note(now);
-  last_look_ = now;
+  const bool silent = last_heard_.is_silent(now, lost_after_);
   if (now >= next_beat_) {
     next_beat_ = now + heartbeat_;
     if (!stream_->has_unsent()) stream_->send(Message{});
   }
   if (!stream_->flush()) {
     lost_server(stream_->problem());
-  } else if (!readable && last_heard_.quiet(now) > lost_after_) {
+  } else if (!readable && silent) {
     // Only when nothing can be read: this process itself may have been stopped for a while.
     lost_server(silence_text(lost_after_));
   }
@@ -80,7 +78,7 @@ void RendezvousClient::read(SteadyTime now) {
     outcome_ = JoinOutcome{};
     outcome_->code = static_cast<int64_t>(ExitCode::kEnvironment);
     outcome_->text =
-        "what answers at " + server_ + " is no trainctl launcher: it sent " + error.what() +
+        "what answers at " + server_ + " is no trainctl launcher: " + error.what() +
         "; another program listens on that port: give another one with --rdzv-endpoint";
     if (begun_) lost_server("it sent what is no message");
     stream_.reset();

@@ -53,7 +53,6 @@ class RendezvousClient {
   std::string server_;  // host or endpoint, for messages
   std::chrono::milliseconds heartbeat_;
   std::chrono::milliseconds lost_after_;
-  SteadyTime last_look_ = std::chrono::steady_clock::now();
   LastHeard last_heard_;
   SteadyTime next_beat_;
   int64_t joining_ = -1;  // attempt

@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-#include "trainctl/base/error.h"
+#include "launch/open_files.h"
 
 namespace trainctl {
 namespace {
@@ -25,7 +25,7 @@ RendezvousServer::RendezvousServer(Descriptor listener, MeetingOptions options,
 Descriptor RendezvousServer::connect_own() {
   std::array<int, 2> ends = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw environment_error("a pair of sockets cannot be opened: " + error_text(errno));
+    throw system_call_error("make a socket pair", errno);
   }
   add(Descriptor(ends[0]), "", /*own=*/true, std::chrono::steady_clock::now());
   return Descriptor(ends[1]);

@@ -5,6 +5,7 @@
 
 #include "launch/variable_reader.h"
 #include "trainctl/base/error.h"
+#include "trainctl/base/strings.h"
 
 namespace trainctl {
 namespace {
@@ -61,6 +62,23 @@ void refuse_leftovers(const VariableReader& variables) {
       "--export=NONE");
 }
 
+// The variables of such a step describe the component that a task is part of: what the other
+// components run would be taken for other runs, or not be found.
+void refuse_heterogeneous(const VariableReader& variables) {
+  for (const char* name : {"SLURM_HET_SIZE", "SLURM_PACK_SIZE", "SLURM_JOB_NODELIST_HET_GROUP_1"}) {
+    const auto value = variables.text(name);
+    if (!value || value == "1") continue;
+    throw usage_error(
+        variables.saying(name) +
+        ": this is a step of a heterogeneous Slurm job, whose components know only their own "
+        "tasks; "
+        "trainctl needs a job of one component (no ':' and no #SBATCH hetjob). For a step that "
+        "runs "
+        "in one component alone, take the variables away: srun --het-group=0 env -u SLURM_HET_SIZE "
+        "-u SLURM_JOB_NODELIST_HET_GROUP_1 trainctl …");
+  }
+}
+
 void read_layout(const VariableReader& variables, const std::string& because, SlurmStep* step) {
   const std::string layout =
       step_name(variables, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
@@ -88,6 +106,7 @@ void read_nodes(const VariableReader& variables, SlurmStep* step) {
   if (!text) {
     if (const auto address = variables.text("MASTER_ADDR")) {
       step->first_node = *address;
+      step->node_list = variables.saying("MASTER_ADDR");
       return;
     }
     throw usage_error(variables.saying("SLURM_STEP_NUM_TASKS") +
@@ -96,6 +115,7 @@ void read_nodes(const VariableReader& variables, SlurmStep* step) {
   }
   const std::vector<std::string> nodes = parse_node_list(*text, list);
   step->first_node = nodes.front();
+  step->node_list = variables.saying(list);
   if (list == "SLURM_STEP_NODELIST" && static_cast<int64_t>(nodes.size()) != step->node_count) {
     contradiction(variables, list, step_name(variables, "SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
                   "these are not as many nodes");
@@ -123,7 +143,8 @@ SlurmLaunchPlace place_in_step(const SlurmStep& step, const LaunchPlaceFlags& fl
     refuse_flag(flags.node_rank_source, *flags.node_rank, "SLURM_NODEID", step.node,
                 "leave it out: srun numbers the nodes");
   }
-  return {step.node, step.node_count, Endpoint{step.first_node, step.port}, step.run_id()};
+  return {step.node, step.node_count, Endpoint{step.first_node, step.port}, step.node_list,
+          step.run_id()};
 }
 
 }  // namespace
@@ -131,6 +152,7 @@ SlurmLaunchPlace place_in_step(const SlurmStep& step, const LaunchPlaceFlags& fl
 std::optional<SlurmStep> read_slurm_step(const EnvironmentLookup& variable) {
   const VariableReader variables(variable);
   if (!is_step(variables)) return std::nullopt;
+  refuse_heterogeneous(variables);
   SlurmStep step;
   step.job_id = variables.text(step_name(variables, "SLURM_JOB_ID", "SLURM_JOBID")).value_or("0");
   step.step_id =
@@ -161,8 +183,8 @@ SlurmLaunchAdvice advise_launch(const EnvironmentLookup& variable, const LaunchP
   const auto step = read_slurm_step(variable);
   if (step && step->task_count > step->node_count) {
     throw usage_error(
-        "srun has started " + std::to_string(step->task_count) + " tasks on " +
-        std::to_string(step->node_count) + (step->node_count == 1 ? " node" : " nodes") +
+        "srun has started " + counted(step->task_count, "task") + " on " +
+        counted(step->node_count, "node") +
         " (SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES), several of them on one; trainctl "
         "launch starts a node's ranks itself: give srun --ntasks=" +
         std::to_string(step->node_count) +

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -124,26 +125,42 @@ Resolution resolve(const std::string& host, int64_t port, std::chrono::milliseco
   }
 }
 
-bool is_local(const Address& address) {
-  if (address.is_loopback()) return true;
+std::vector<Address> local_addresses(int64_t port) {
+  std::vector<Address> addresses;
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return false;
-  bool found = false;
-  for (const ifaddrs* entry = list; entry != nullptr && !found; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != address.get()->sa_family)
-      continue;
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      const auto* own = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
-      const auto* asked = reinterpret_cast<const sockaddr_in*>(address.get());
-      found = own->sin_addr.s_addr == asked->sin_addr.s_addr;
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-      const auto* own = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
-      const auto* asked = reinterpret_cast<const sockaddr_in6*>(address.get());
-      found = std::memcmp(&own->sin6_addr, &asked->sin6_addr, sizeof(in6_addr)) == 0;
+  if (::getifaddrs(&list) != 0) return addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    Address address;
+    address.length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&address.storage, entry->ifa_addr, address.length);
+    const auto network_port = htons(static_cast<uint16_t>(port));
+    if (family == AF_INET) {
+      reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port = network_port;
+    } else {
+      reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_port = network_port;
     }
+    addresses.push_back(address);
   }
   ::freeifaddrs(list);
-  return found;
+  return addresses;
+}
+
+bool is_local(const Address& address) {
+  if (address.is_loopback()) return true;
+  const std::vector<Address> own = local_addresses(0);
+  return std::any_of(own.begin(), own.end(), [&address](const Address& one) {
+    if (one.get()->sa_family != address.get()->sa_family) return false;
+    if (one.get()->sa_family == AF_INET) {
+      return reinterpret_cast<const sockaddr_in*>(one.get())->sin_addr.s_addr ==
+             reinterpret_cast<const sockaddr_in*>(address.get())->sin_addr.s_addr;
+    }
+    return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(one.get())->sin6_addr,
+                       &reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_addr,
+                       sizeof(in6_addr)) == 0;
+  });
 }
 
 Descriptor listen_on(const Address& address) {

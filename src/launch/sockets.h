@@ -58,6 +58,8 @@ struct Resolution {
 Resolution resolve(const std::string& host, int64_t port, std::chrono::milliseconds patience,
                    Stopped stopped);
 
+std::vector<Address> local_addresses(int64_t port);  // of this machine, with that port
+
 // One of this machine's own addresses.
 bool is_local(const Address& address);
 

@@ -8,6 +8,7 @@
 #include "trainctl/base/error.h"
 #include "trainctl/base/files.h"
 #include "trainctl/base/strings.h"
+#include "trainctl/text/utf8.h"
 
 namespace trainctl {
 namespace {
@@ -39,6 +40,7 @@ std::string own_path() {
 }
 
 LaunchTarget own_target(TargetKind kind, std::vector<std::string> command) {
+  std::for_each(command.begin(), command.end(), require_utf8);
   LaunchTarget target;
   target.kind = kind;
   target.path = own_path();
@@ -52,12 +54,12 @@ LaunchTarget own_target(TargetKind kind, std::vector<std::string> command) {
 LaunchTarget program_target(const std::vector<std::string>& words,
                             const EnvironmentLookup& variable) {
   LaunchTarget target;
-  target.name = words[0];
+  target.name = replace_invalid_utf8(words[0]);
   target.path = find_program(words[0], variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   if (target.path.empty()) {
     std::error_code error;
     const bool there = words[0].find('/') != std::string::npos && fs::exists(words[0], error);
-    throw usage_error("'" + words[0] + "' " +
+    throw usage_error("'" + target.name + "' " +
                       (there ? "is not executable; chmod +x it, or start it through its interpreter"
                              : "is no program that can be found; check the name and PATH"));
   }
@@ -91,7 +93,7 @@ void require_script(const std::string& word) {
       if (command.ranks) names.emplace_back(command.name);
     const auto near = nearest(word, names);
     const bool bare = word.find('/') == std::string::npos && word.find('.') == std::string::npos;
-    throw usage_error("there is no script '" + word + "'" +
+    throw usage_error("there is no script '" + replace_invalid_utf8(word) + "'" +
                       (near && bare ? "; did you mean the command '" + *near + "'?"
                        : bare       ? "; a program is started with launch … -- " + word
                                     : "; check the path"));
@@ -142,6 +144,11 @@ LaunchTarget resolve_target(const LaunchCommandLine& line, const EnvironmentLook
         "launch needs what to start: CONFIG.json, run …, script.py … or -- program …; trainctl "
         "launch --help");
   }
+  if (words[0].empty()) {
+    throw usage_error(
+        "the name of what launch shall start is empty; where a script calls it with a variable, "
+        "that is not set");
+  }
   if (line.is_program || options.no_python) {
     if (options.module)
       throw usage_error(options.source("module") + " names a Python module, but a program follows");
@@ -165,7 +172,7 @@ LaunchTarget resolve_target(const LaunchCommandLine& line, const EnvironmentLook
   }
   LaunchTarget target;
   target.kind = options.module ? TargetKind::kModule : TargetKind::kScript;
-  target.name = words[0];
+  target.name = replace_invalid_utf8(words[0]);
   target.path = find_python(variable);
   target.argv = {target.path, "-u"};  // unbuffered, so that a crash loses no line
   if (options.module) target.argv.emplace_back("-m");

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "trainctl/launch/agreed_values.h"
 
 namespace trainctl {
 namespace {
@@ -13,7 +16,6 @@ using Json = nlohmann::json;
 constexpr size_t kLengthBytes = 4;
 constexpr size_t kLongestText = size_t{128} << 10;  // escaped, six times as long: still one frame
 constexpr size_t kLongestName = 512;  // as written; what is read may have grown by replacements
-constexpr size_t kMostAgreed = 64;
 constexpr int64_t kMost = int64_t{1} << 31;  // of ranks, nodes, attempts
 constexpr std::array kNames = {"hello",    "welcome", "refused", "join", "waiting",
                                "start",    "failure", "done",    "stop", "lost",
@@ -32,6 +34,22 @@ std::string clean(const std::string& name) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
   return result;
+}
+
+// What bytes that are no frame look like; it may be shown.
+std::string describe_strange(std::string_view bytes) {
+  const std::string line(bytes.substr(0, std::min<size_t>(bytes.find_first_of("\r\n"), 80)));
+  const auto begins = [&line](std::initializer_list<const char*> signs) {
+    return std::any_of(signs.begin(), signs.end(),
+                       [&line](const char* sign) { return line.starts_with(sign); });
+  };
+  const bool readable = line.size() > kLengthBytes && clean(line) == line &&
+                        std::all_of(line.begin(), line.end(), [](char c) { return c >= 0x20; });
+  if (begins({"HTTP/", "<!DOCTYPE", "<html", "<HTML"}))
+    return "an HTTP answer came ('" + clean(line) + "')";
+  if (begins({"GET ", "HEAD ", "POST ", "PUT ", "OPTIONS ", "CONNECT ", "PRI "}))
+    return "an HTTP request came ('" + clean(line) + "')";
+  return readable ? "the text '" + line + "' came" : "its bytes are no message";
 }
 
 // --- reading ---
@@ -90,7 +108,8 @@ NodeOffer read_offer(const Json& json) {
   if (json.contains("node_rank")) offer.node_rank = integer(json, "node_rank", 0, kMost);
   offer.local_world_size = integer(json, "local_world_size", 1, kMost);
   const Json& agree = member(json, "agree");
-  if (!agree.is_array() || agree.size() > kMostAgreed) throw WireError("'agree' is no short list");
+  if (!agree.is_array() || agree.size() > kMostAgreedValues)
+    throw WireError("'agree' is no short list");
   for (const Json& pair : agree) {
     if (!pair.is_array() || pair.size() != 2) throw WireError("'agree' holds no pairs");
     offer.agree.emplace_back(name(pair[0], "agree"), name(pair[1], "agree"));
@@ -245,7 +264,9 @@ std::string encode(const Message& message) {
   Json json = {{"kind", kNames.at(static_cast<size_t>(message.kind))},
                {"attempt", message.attempt}};
   write_fields(message, &json);
-  const std::string content = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string content = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // A web server that was called by mistake answers at once instead of waiting for the line's end.
+  if (message.kind == MessageKind::kHello) content += "\r\n\r\n";
   std::string frame;
   for (size_t i = kLengthBytes; i-- > 0;) {
     frame.push_back(static_cast<char>((content.size() >> (8 * i)) & 0xff));
@@ -268,8 +289,7 @@ std::optional<std::string> FrameReader::next() {
   size_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i)
     length = length << 8 | static_cast<unsigned char>(buffer_[i]);
-  if (length == 0 || length > largest_)
-    throw WireError("a message of " + std::to_string(length) + " bytes");
+  if (length == 0 || length > largest_) throw WireError(describe_strange(buffer_));
   if (buffer_.size() < kLengthBytes + length) return std::nullopt;
   std::string content = buffer_.substr(kLengthBytes, length);
   buffer_.erase(0, kLengthBytes + length);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "launch/guard.h"
+#include "launch/open_files.h"
 #include "trainctl/base/error.h"
 
 namespace trainctl {
@@ -19,7 +20,7 @@ WorkerGroup::WorkerGroup(const std::vector<WorkerCommand>& commands, const std::
     : pids_(commands.size(), 0) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw environment_error(std::string("cannot make a socket pair: ") + std::strerror(errno));
+    throw system_call_error("make a socket pair", errno);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the guard be killed
   guard_ = ::fork();
   if (guard_ < 0) {

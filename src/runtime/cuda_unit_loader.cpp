@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "trainctl/base/log.h"
+#include "trainctl/base/shared_objects.h"
 #include "trainctl/base/version.h"
 #include "trainctl/cuda/cuda_unit.h"
 
@@ -38,8 +39,7 @@ void* load_unit(const fs::path& path, Explanation* why) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     const char* text = dlerror();
-    *why =
-        explain_cuda_load_failure(TRAINCTL_CUDA_LIBRARY, text != nullptr ? text : "unknown reason");
+    *why = explain_load_failure(TRAINCTL_CUDA_LIBRARY, text != nullptr ? text : "unknown reason");
     return nullptr;
   }
   const auto build_id = unit_function<TrainctlCudaBuildId>(library, TRAINCTL_CUDA_BUILD_ID_SYMBOL);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "trainctl/base/error.h"
+
 namespace trainctl {
 namespace {
 
@@ -75,6 +77,12 @@ std::string replace_invalid_utf8(std::string_view bytes) {
     at += sequence.length;
   }
   return out;
+}
+
+void require_utf8(const std::string& word) {
+  if (!find_invalid_utf8(word)) return;
+  throw usage_error("argument '" + replace_invalid_utf8(word) +
+                    "' is not valid UTF-8; names and texts must be");
 }
 
 std::string show_controls(std::string_view utf8) {

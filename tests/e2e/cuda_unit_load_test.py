@@ -97,4 +97,4 @@ def test_a_file_that_is_no_library_is_refused(tmp_path):
     wrong.write_bytes(b"version https://git-lfs.github.com/spec/v1\n" * 50)
     done = probe("--open", wrong)
     assert done.returncode == 3
-    assert "libtrainctl_cuda.so does not load" in done.stdout and "invalid ELF header" in done.stdout
+    assert "cannot load libtrainctl_cuda.so" in done.stdout and "invalid ELF header" in done.stdout

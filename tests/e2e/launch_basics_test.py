@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import socket
+import subprocess
 import sys
 import time
 
@@ -134,7 +135,9 @@ def test_rank_0_can_listen_on_the_reserved_port():
     (["--nproc", "zero", "x.py"], "--nproc is 'zero'"),
     (["--nnodes", "1:3", "x.py"], "elastic"),
     (["--nnodes", "2", "--", "true"], "--rdzv-endpoint is missing"),
-    (["--start-method", "spawn", "x.py"], "without a meaning here"),
+    (["--start-method", "thread", "x.py"], "one of spawn, fork, forkserver"),
+    ([""], "the name of what launch shall start is empty"),
+    (["--n", "2", "x.py"], "--nproc, --nnodes, --node-rank, --no-python"),
     (["no-such.py"], "there is no script 'no-such.py'"),
     (["--", "no-such-program"], "is no program"),
     (["eval", "x"], "launch eval is not in this version"),
@@ -253,3 +256,24 @@ def test_a_terminal_or_an_own_name_is_not_needed(tmp_path):
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0] 127.0.0.1", "[1] 127.0.0.1"]
     assert "no-such-name-anywhere" in done.stderr
+
+
+def test_a_torchrun_command_line_runs_with_a_note_per_flag_that_changes_nothing(tmp_path):
+    path = script(tmp_path, "print('ran')")
+    done = launch("--start-method", "spawn", "--rdzv-conf", "read_timeout=60", "--local-addr", "127.0.0.1", path)
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+    assert "--start-method of torchrun changes nothing here" in done.stderr
+    assert "--rdzv-conf read_timeout changes nothing" in done.stderr
+
+
+def test_words_of_any_bytes_reach_the_program():
+    done = subprocess.run([TRAINCTL, "launch", "--", "printf", "%s", b"\xff\xfe"], capture_output=True,
+                          env=clean_environment(), timeout=30)
+    assert (done.returncode, done.stdout) == (0, b"\xff\xfe"), done.stderr
+
+
+def test_few_open_files_are_named_as_the_cause():
+    done = subprocess.run(["sh", "-c", f"ulimit -n 4; exec '{TRAINCTL}' launch -- true"], capture_output=True, text=True,
+                          env=clean_environment(), timeout=30)
+    assert done.returncode == 3
+    assert "Too many open files" in done.stderr and "ulimit -n" in done.stderr and "port 0" not in done.stderr

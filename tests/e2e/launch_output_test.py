@@ -204,3 +204,11 @@ def test_standard_input_is_passed_on_unless_it_is_a_terminal():
     os.close(main)
     os.close(end)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_full_stdout_is_told_once_and_changes_nothing():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([TRAINCTL, "launch", "--nproc", "2", "--", "sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"],
+                              stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("standard output cannot be written (No space left on device)") == 1

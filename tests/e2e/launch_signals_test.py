@@ -105,8 +105,11 @@ def test_the_grace_period_is_the_users(tmp_path):
         started(launched, 2)
         begin = time.monotonic()
         launched.process.send_signal(signal.SIGTERM)
-        assert launched.process.wait(timeout=10) == 143
+        _, err = launched.process.communicate(timeout=10)
+        assert launched.process.returncode == 143
         assert 0.4 < time.monotonic() - begin < 15
+        assert "ranks 0, 1 had not ended 0.5s after SIGTERM (--grace-period) and were killed" in err
+        assert "stopped by SIGTERM; ranks 0, 1 had not ended" in err.splitlines()[-1]
         assert launched.gone(1) == []
 
 
@@ -173,6 +176,25 @@ def test_ranks_that_stop_with_a_checkpoint_make_75():
         _, err = launched.process.communicate(timeout=10)
         assert launched.process.returncode == 75
         assert "restart" not in err and "error" not in err
+        assert "a checkpoint is complete, and the same command goes on from it" in err
+
+
+def test_a_stop_request_that_ranks_follow_with_75_says_both():
+    code = "import signal, time; signal.signal(15, lambda *_: exit(75)); print('ready', flush=True); time.sleep(100)"
+    with Launched("--nproc", 2, "--", sys.executable, "-c", code) as launched:
+        started(launched, 2)
+        launched.process.send_signal(signal.SIGTERM)
+        _, err = launched.process.communicate(timeout=10)
+        assert launched.process.returncode == 75
+        assert "stopped by SIGTERM: a checkpoint is complete, and the same command goes on from it" in err
+
+
+def test_a_stop_while_the_nodes_meet_is_told():
+    with Launched("--nnodes", 2, "--node-rank", 0, "--rdzv-endpoint", "localhost:29717", "--", "true") as launched:
+        assert "serving it" in launched.process.stderr.readline()
+        launched.process.send_signal(signal.SIGTERM)
+        _, err = launched.process.communicate(timeout=10)
+        assert launched.process.returncode == 143 and "stopped by SIGTERM" in err
 
 
 def test_a_rank_that_does_not_follow_the_others_stop_is_ended():

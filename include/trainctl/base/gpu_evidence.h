@@ -69,8 +69,4 @@ std::string minimum_driver(int runtime_cuda);
 Explanation explain_cuda_status(int status, const std::string& name, const std::string& text,
                                 const GpuEvidence& evidence);
 
-// For dlerror()'s text about `library`: which shared object is missing, which package brings it,
-// and what to set.
-Explanation explain_cuda_load_failure(const std::string& library, const std::string& dlerror_text);
-
 }  // namespace trainctl

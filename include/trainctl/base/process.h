@@ -1,11 +1,25 @@
-// Which process wrote something, told apart from a later one with the same number.
+// Processes as /proc shows them, and which process wrote something, told apart from a later one
+// with the same number.
 #pragma once
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace trainctl {
+
+// /proc/<pid>/stat, whose second field, the name, may hold blanks and brackets.
+struct ProcessStat {
+  std::string name;
+  std::vector<std::string> fields;  // from the third on
+
+  // As proc(5) numbers them, from 3; empty where the kernel is older than the field.
+  std::string field(size_t number) const;
+  long long number(size_t field_number) const;
+};
+std::optional<ProcessStat> read_process_stat(pid_t pid);
 
 struct ProcessIdentity {
   std::string host;

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "trainctl/launch/agreed_values.h"
 #include "trainctl/launch/options.h"
 #include "trainctl/launch/target.h"
 
@@ -18,7 +17,7 @@ struct LaunchJob {
   std::string device;          // backend.device
   int64_t config_threads = 0;  // backend.threads
   // What all nodes must agree on beside the launcher's own values: name and value.
-  std::vector<std::pair<std::string, std::string>> agree;
+  AgreedValues agree;
 };
 
 // Returns the exit code (docs/exit-codes.md). Throws UserError before anything is started.

@@ -9,16 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "trainctl/launch/agreed_values.h"
+
 namespace trainctl {
 
-// What a launcher brings to the meeting. `agree` are values that must be the same on all nodes,
-// name and value ("config", checksum): a difference is refused before any worker starts, with both
-// values and both hosts.
+// What a launcher brings to the meeting. `agree` are values that must be the same on all nodes: a
+// difference is refused before any worker starts, with both values and both hosts.
 struct NodeOffer {
   std::string host;
   std::optional<int64_t> node_rank;  // unset: the rendezvous assigns it
   int64_t local_world_size = 1;
-  std::vector<std::pair<std::string, std::string>> agree;
+  AgreedValues agree;
 };
 
 struct NodeAssignment {
@@ -89,9 +90,13 @@ std::unique_ptr<NodeGroup> make_local_node_group(const std::string& master_addr,
 struct RendezvousOptions {
   std::string host;  // --rdzv-endpoint; the launcher on that host serves it
   int64_t port = 29400;
+  // Who named the host, and what to do where the name does not resolve.
+  std::string host_source = "--rdzv-endpoint";
+  std::string host_cure = "give a name that every node can resolve, or the address of node 0";
   int64_t node_count = 2;
   std::string run_id;       // --rdzv-id; launchers with another one are refused as strangers
-  std::string master_addr;  // unset: the endpoint's host
+  std::string master_addr;  // unset: local_addr of node 0, else the endpoint's host
+  std::string local_addr;   // of this node
   int64_t master_port = 0;  // 0: a free one on node 0
   std::chrono::milliseconds join_timeout{300'000};
   std::chrono::milliseconds heartbeat{1'000};    // a sign of life both ways

@@ -31,10 +31,12 @@ struct LaunchOptions {
   int64_t node_count = 1;
   std::optional<int64_t> node_rank;
   std::string rdzv_endpoint;
+  std::string endpoint_origin;  // "SLURM_STEP_NODELIST is n[05-06]"; empty: a flag names it
   std::string rdzv_backend;
   std::string run_id = "none";  // torchrun's default
   bool standalone = false;
   std::string master_addr;
+  std::string local_addr;
   int64_t master_port = 0;  // 0: a free one
   int64_t max_restarts = 0;
   double monitor_interval = 1;  // seconds, as all times here
@@ -50,6 +52,9 @@ struct LaunchOptions {
   bool module = false;
   bool no_python = false;
   bool dry_run = false;
+
+  // About flags of torchrun that are accepted and change nothing.
+  std::vector<std::string> notes;
 
   // By flag name without dashes ("nnodes"): who said it, "--nnodes" or "PET_NNODES". Absent:
   // default.

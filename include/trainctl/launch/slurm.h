@@ -29,6 +29,7 @@ struct SlurmStep {
   int64_t node = 0;
   int64_t node_count = 1;
   std::string first_node;  // which task 0 runs on; empty for a step of one task without a node list
+  std::string node_list;   // where that name comes from: "SLURM_STEP_NODELIST is n[05-06]"
   int64_t port = 0;        // the same for all tasks of the step, and not for steps beside it
 
   std::string run_id() const { return "slurm-" + job_id + "." + step_id; }
@@ -51,6 +52,7 @@ struct SlurmLaunchPlace {
   int64_t node_rank = 0;
   int64_t node_count = 1;
   Endpoint endpoint;
+  std::string endpoint_origin;  // SlurmStep::node_list
   std::string run_id;
 };
 

@@ -16,6 +16,9 @@ std::optional<size_t> find_invalid_utf8(std::string_view bytes);
 // browsers.
 std::string replace_invalid_utf8(std::string_view bytes);
 
+// For words of a command line, which travel on as JSON. Throws usage_error naming `word`.
+void require_utf8(const std::string& word);
+
 // For showing what a model wrote: control characters other than line feed and tab become visible
 // symbols (U+2400 …; C1 controls U+FFFD), so that random bytes cannot drive a terminal. `utf8` must
 // be valid.

@@ -250,31 +250,5 @@ TEST(ExplainCudaStatus, PassesOnWhatItDoesNotKnow) {
               HasSubstr("odd things (CUDA error 4242, cudaErrorOdd)"));
 }
 
-TEST(ExplainCudaLoadFailure, NamesTheMissingObjectAndItsPackage) {
-  const Explanation cudart = explain_cuda_load_failure(
-      "libtrainctl_cuda.so",
-      "libcudart.so.13: cannot open shared object file: No such file or directory");
-  EXPECT_THAT(cudart.cause, HasSubstr("libcudart.so.13 was not found"));
-  EXPECT_THAT(cudart.cure, HasSubstr("nvidia-cuda-runtime"));
-  EXPECT_THAT(cudart.cure, HasSubstr("LD_LIBRARY_PATH"));
-  EXPECT_THAT(
-      explain_cuda_load_failure("x.so",
-                                "/a/b/libcusparseLt.so.0: cannot open shared object file: No "
-                                "such file or directory")
-          .cure,
-      HasSubstr("cuSPARSELt"));
-}
-
-TEST(ExplainCudaLoadFailure, SuspectsForeignVersions) {
-  EXPECT_THAT(
-      explain_cuda_load_failure("x.so", "/a/libtorch_cuda.so: undefined symbol: ncclCommWindow")
-          .cure,
-      HasSubstr("LD_LIBRARY_PATH"));
-  EXPECT_THAT(
-      explain_cuda_load_failure("x.so", "/a/libstdc++.so.6: version `GLIBCXX_3.4.30' not found")
-          .cure,
-      HasSubstr("older ones out of LD_LIBRARY_PATH"));
-}
-
 }  // namespace
 }  // namespace trainctl

@@ -8,11 +8,14 @@
 #include <deque>
 
 #include "launch_fixtures.h"
+#include "rendezvous_fixtures.h"
 
 namespace trainctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::LogCapture;
 
 class FakeNodes : public NodeGroup {
  public:
@@ -30,7 +33,7 @@ class FakeNodes : public NodeGroup {
   void report_stop(int signal_number) override { stops.push_back(signal_number); }
   int event_fd() const override { return fd_; }
   std::optional<NodeEvent> next_event() override {
-    if (events_.empty()) return std::nullopt;
+    if (events_.empty() || std::chrono::steady_clock::now() < silent_until) return std::nullopt;
     NodeEvent event = events_.front();
     events_.pop_front();
     uint64_t count = 0;
@@ -47,6 +50,7 @@ class FakeNodes : public NodeGroup {
   std::vector<bool> restarts;
   std::vector<int> stops;
   int done = 0;
+  std::chrono::steady_clock::time_point silent_until;
   std::optional<NodeEvent> verdict, after_done;
 
  private:
@@ -78,7 +82,7 @@ class AttemptAmongNodes : public ::testing::Test {
     plan.host = "here";
     plan.program = "sh";
     plan.last = last;
-    plan.grace_period = 5;
+    plan.grace_period = grace_period_;
     for (const std::string& script : scripts) {
       RankPlan rank;
       rank.command.path = "/bin/sh";
@@ -91,6 +95,7 @@ class AttemptAmongNodes : public ::testing::Test {
   }
   LaunchSignals signals_;
   FakeNodes nodes_;
+  double grace_period_ = 5;
 };
 
 TEST_F(AttemptAmongNodes, IsDoneWhenAllNodesAre) {
@@ -146,6 +151,32 @@ TEST_F(AttemptAmongNodes, ASignalHereIsReportedAndForwarded) {
   EXPECT_FALSE(result.all_well);
   EXPECT_EQ(nodes_.stops, std::vector<int>{SIGTERM});
   EXPECT_FALSE(result.failure);
+}
+
+TEST_F(AttemptAmongNodes, RanksThatHadToBeKilledAreNamedInOutputAndReport) {
+  LogCapture log;
+  grace_period_ = 1.5;
+  const AttemptResult result =
+      run({"trap '' TERM; while :; do sleep 0.1; done", "sleep 0.3; exit 7", "sleep 100"});
+  const std::string killed =
+      "rank 4 had not ended 1.5s after SIGTERM (--grace-period) and was killed";
+  EXPECT_THAT(log.text(), AllOf(HasSubstr("a rank has failed; rank 4 has up to 1.5s to end"),
+                                HasSubstr(killed)));
+  ASSERT_TRUE(result.failure);
+  EXPECT_THAT(result.failure->text,
+              AllOf(HasSubstr("exit code 7"), HasSubstr("then       " + killed)));
+}
+
+TEST_F(AttemptAmongNodes, ALostNodeIsNotCalledARank) {
+  LogCapture log;
+  NodeEvent event = event_of(NodeEvent::Kind::kNodeLost);
+  event.failure.exit_code = 3;
+  nodes_.say(event);
+  // Until the shells have set their traps.
+  nodes_.silent_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  run({"trap 'sleep 1.2; exit' TERM; while :; do sleep 0.05; done",
+       "trap 'sleep 1.2; exit' TERM; while :; do sleep 0.05; done"});
+  EXPECT_THAT(log.text(), HasSubstr("a node is lost; ranks 4, 5 have up to 5.0s to end"));
 }
 
 TEST_F(AttemptAmongNodes, AFailureElsewhereAfterTheEndHereStillCounts) {

@@ -82,6 +82,16 @@ TEST(FailureReport, OurOwnExitCodesAreExplained) {
   EXPECT_THAT(likely_cause(facts), HasSubstr("data wrong"));
 }
 
+TEST(FailureReport, ARanksOwnErrorIsNotContradictedByItsCode) {
+  FailureFacts facts = ended_with(2);
+  facts.is_trainctl = true;
+  facts.last_lines = {"step 1", "trainctl: error: cannot write 'runs/a': Permission denied"};
+  EXPECT_THAT(likely_cause(facts), IsEmpty());
+  EXPECT_THAT(failure_text(facts), AllOf(HasSubstr("Permission denied"), Not(HasSubstr("likely"))));
+  facts.last_lines = {"step 1"};
+  EXPECT_THAT(likely_cause(facts), HasSubstr("command line or config wrong"));
+}
+
 TEST(FailureReport, AShellsCodeForASignalIsReadBack) {
   EXPECT_THAT(likely_cause(ended_with(137)), HasSubstr("SIGKILL"));
   EXPECT_THAT(likely_cause(ended_with(127)), HasSubstr("no such command"));

@@ -1,11 +1,13 @@
 #include "trainctl/launch/port_reservation.h"
 
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <set>
 
+#include "launch/sockets.h"
 #include "launch_fixtures.h"
 #include "trainctl/launch/node_group.h"
 
@@ -16,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // As a store does: bind with SO_REUSEADDR, then listen.
-int listen_on(int64_t port) {
+int listen_as_store(int64_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0), yes = 1;
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -42,7 +44,7 @@ TEST(PortReservation, FreePortsAreDistinctWhileTheyAreHeld) {
 
 TEST(PortReservation, AStoreCanListenOnIt) {
   const PortReservation reservation = PortReservation::make("127.0.0.1", 0);
-  const int fd = listen_on(reservation.port());
+  const int fd = listen_as_store(reservation.port());
   EXPECT_GE(fd, 0);
   ::close(fd);
 }
@@ -57,12 +59,32 @@ TEST(PortReservation, AnotherReservationOfTheSamePortIsRefused) {
 
 TEST(PortReservation, APortInUseIsRefusedWithAddressAndPort) {
   int64_t port = PortReservation::make("", 0).port();
-  const int fd = listen_on(port);
+  const int fd = listen_as_store(port);
   ASSERT_GE(fd, 0);
   EXPECT_THAT(refusal([&] { PortReservation::make("127.0.0.1", port); }, ExitCode::kEnvironment),
               AllOf(HasSubstr("port " + std::to_string(port) + " of 127.0.0.1"),
                     HasSubstr("another process holds it")));
   ::close(fd);
+}
+
+TEST(PortReservation, APortHeldAtOneAddressOnlyIsNamedWithIt) {
+  const int64_t port = PortReservation::make("", 0).port();
+  Resolution six = resolve("::1", port, std::chrono::seconds(1), [] { return false; });
+  const Descriptor holder = trainctl::listen_on(six.addresses.at(0));
+  if (!holder.open()) GTEST_SKIP() << "this machine has no IPv6";
+  EXPECT_THAT(refusal([&] { PortReservation::make("127.0.0.1", port); }, ExitCode::kEnvironment),
+              HasSubstr("another process holds it at [::1]:" + std::to_string(port)));
+}
+
+TEST(PortReservation, WithoutDescriptorsItSpeaksOfOpenFiles) {
+  rlimit before = {};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none = {0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const std::string text =
+      refusal([] { PortReservation::make("127.0.0.1", 0); }, ExitCode::kEnvironment);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_THAT(text, AllOf(HasSubstr("Too many open files"), HasSubstr("ulimit -n")));
 }
 
 TEST(PortReservation, EndsWithItsOwner) {

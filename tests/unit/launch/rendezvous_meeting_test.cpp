@@ -269,6 +269,62 @@ TEST(Rendezvous, AClientAloneTimesOutWithTheReason) {
                     HasSubstr("Connection refused")));
 }
 
+TEST(Rendezvous, WithoutANodeZeroTheWaitingLineSaysWhoHosts) {
+  LogCapture log;
+  auto options = options_at(free_port(), 2);
+  options.join_timeout = milliseconds(500);
+  Launcher a(options, offer_of("a", 1)), b(options, offer_of("b", 1));
+  a.join();
+  b.join();
+  const std::string who = "node 0 hosts the meeting, and this is node 1 (--node-rank)";
+  EXPECT_THAT(a.refusal(ExitCode::kEnvironment), HasSubstr(who));
+  EXPECT_THAT(b.refusal(ExitCode::kEnvironment), HasSubstr(who));
+  EXPECT_THAT(log.text(), HasSubstr("(Connection refused); " + who));
+}
+
+// As Python's http.server, which answers nothing before a line has ended.
+TEST(Rendezvous, AWebServerThatWaitsForALineIsNamedAtOnce) {
+  const Descriptor other = listen_on_any(0);
+  std::atomic<bool> stop = false;
+  std::thread web_server([&] {
+    std::vector<Descriptor> callers;
+    while (!stop) {
+      Accepted accepted = accept_from(other.get());
+      if (accepted.fd.open()) callers.push_back(std::move(accepted.fd));
+      for (const Descriptor& caller : callers) {
+        char bytes[4096];
+        const ssize_t got = ::recv(caller.get(), bytes, sizeof bytes, 0);
+        const std::string reply = "<!DOCTYPE HTML>\n<html>400</html>";
+        if (got > 0 &&
+            std::string_view(bytes, static_cast<size_t>(got)).find('\n') != std::string_view::npos)
+          ::send(caller.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
+      }
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  });
+  auto options = options_at(bound_port(other.get()), 2);
+  options.lost_after = seconds(10);
+  const auto began = Clock::now();
+  Launcher launcher(options, offer_of("a", 1));
+  launcher.join();
+  EXPECT_THAT(launcher.refusal(ExitCode::kEnvironment), HasSubstr("an HTTP answer came"));
+  EXPECT_LT(Clock::now() - began, seconds(5));
+  stop = true;
+  web_server.join();
+}
+
+TEST(Rendezvous, ALocalAddressOfNodeZeroIsWhereTheRanksReachIt) {
+  auto options = options_at(free_port(), 2);
+  options.local_addr = "127.0.0.2";
+  Launcher a(options, offer_of("a", 0));
+  options.local_addr = "127.0.0.3";
+  Launcher b(options, offer_of("b", 1));
+  a.join();
+  b.join();
+  EXPECT_EQ(a.assignment().master_addr, "127.0.0.2");
+  EXPECT_EQ(b.assignment().master_addr, "127.0.0.2");
+}
+
 TEST(Rendezvous, ANameThatDoesNotResolveIsRefusedInSeconds) {
   auto options = options_at(29400, 2);
   options.host = "no-such-host.invalid";
@@ -316,7 +372,9 @@ TEST(Rendezvous, AnotherProgramOnThePortIsNamedInSeconds) {
   for (const auto rank : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {
     Launcher launcher(options, offer_of("a", rank));
     launcher.join();
-    EXPECT_THAT(launcher.refusal(ExitCode::kEnvironment), HasSubstr("is no trainctl launcher"));
+    EXPECT_THAT(launcher.refusal(ExitCode::kEnvironment),
+                AllOf(HasSubstr("is no trainctl launcher"),
+                      HasSubstr("an HTTP answer came ('HTTP/1.1 400 Bad Request')")));
   }
   stop = true;
   web_server.join();
@@ -364,7 +422,8 @@ TEST(Rendezvous, GarbageAndPortScannersDisturbNothing) {
   b.join();
   EXPECT_EQ(b.assignment().node_rank, 1);
   EXPECT_EQ(a.assignment().node_rank, 0);
-  EXPECT_THAT(log.text(), HasSubstr("refused a connection from 127.0.0.1"));
+  EXPECT_THAT(log.text(), AllOf(HasSubstr("refused a connection from 127.0.0.1"),
+                                HasSubstr("an HTTP request came ('GET / HTTP/1.1')")));
 }
 
 TEST(Rendezvous, HalfOpenConnectionsAreClosedAndDoNotCrowdOutLaunchers) {

@@ -57,6 +57,25 @@ TEST(SlurmStep, NoStepOutsideOfOne) {
   EXPECT_FALSE(read_slurm_step(lookup_in({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}})));
 }
 
+TEST(SlurmStep, AHeterogeneousJobIsRefusedWithTheCure) {
+  for (const Variables& mark :
+       {Variables{{"SLURM_HET_SIZE", "2"}}, Variables{{"SLURM_PACK_SIZE", "3"}},
+        Variables{{"SLURM_JOB_NODELIST_HET_GROUP_0", "n05"},
+                  {"SLURM_JOB_NODELIST_HET_GROUP_1", "n06"}}}) {
+    EXPECT_THAT(usage_error_of([&] { read_slurm_step(lookup_in(with(kStep, mark))); }),
+                AllOf(HasSubstr(std::prev(mark.end())->first + " is "), HasSubstr("heterogeneous"),
+                      HasSubstr("--het-group=0")));
+    // A component's only task would otherwise train alone, beside those of the others.
+    EXPECT_THAT(
+        usage_error_of([&] {
+          read_slurm_step(lookup_in(with(with(kStep, mark), {{"SLURM_STEP_NUM_TASKS", "1"}})));
+        }),
+        HasSubstr("heterogeneous"));
+  }
+  EXPECT_TRUE(read_slurm_step(lookup_in(with(kStep, {{"SLURM_HET_SIZE", "1"}}))));
+  EXPECT_FALSE(read_slurm_step(lookup_in({{"SLURM_JOB_ID", "1"}, {"SLURM_HET_SIZE", "2"}})));
+}
+
 // --- trainctl launch ---
 
 const Variables kOnePerNode = with(kStep, {{"SLURM_STEP_NUM_TASKS", "2"},
@@ -71,6 +90,7 @@ TEST(SlurmLaunch, TakesNodeCountEndpointAndRunId) {
   EXPECT_EQ(advice.place->node_rank, 1);
   EXPECT_EQ(advice.place->node_count, 2);
   EXPECT_EQ(advice.place->endpoint.host, "n05");
+  EXPECT_EQ(advice.place->endpoint_origin, "SLURM_STEP_NODELIST is n[05-06]");
   EXPECT_EQ(advice.place->run_id, "slurm-41.1");
   EXPECT_EQ(advice.warning, "");
 }

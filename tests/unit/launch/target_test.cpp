@@ -102,5 +102,17 @@ TEST(ShellQuote, IsReadBackByAShell) {
   EXPECT_EQ(shell_quote("it's $1"), "'it'\\''s $1'");
 }
 
+TEST_F(Target, WordsOfForeignProgramsMayHoldAnyBytes) {
+  EXPECT_THAT(resolve({"--", "tool", "\xff"}).argv, ElementsAre("tool", "\xff"));
+  EXPECT_EQ(resolve({path("train.py"), "\xff"}).argv.back(), "\xff");
+  EXPECT_THAT(refused({"mini.json", "--set", "a=\xff"}), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(refused({"--", "no\xff"}), HasSubstr("'no\uFFFD' is no program"));
+}
+
+TEST_F(Target, AnEmptyNameIsRefusedAsSuch) {
+  for (const Words& words : {Words{""}, Words{"--", ""}, Words{"-m", ""}, Words{"", "x"}})
+    EXPECT_THAT(refused(words), HasSubstr("the name of what launch shall start is empty"));
+}
+
 }  // namespace
 }  // namespace trainctl
