@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "doctor/context_variables.h"
 #include "doctor/small_files.h"
 #include "launch/cpu_share.h"
 #include "trainctl/base/host.h"
@@ -14,13 +15,10 @@
 #include "trainctl/launch/process_world.h"
 #include "trainctl/launch/slurm.h"
 
-extern char** environ;
-
 namespace trainctl::doctor {
 namespace {
 
-// Whole names, and beginnings where they end with '_'. No tokens, passwords or names of people:
-// evidence is shown, saved with runs and sent to others.
+// Whole names, and beginnings where they end with '_'.
 constexpr const char* kVariables[] = {"OMP_",
                                       "GOMP_",
                                       "KMP_",
@@ -84,17 +82,6 @@ bool is_wanted(const std::string& name) {
   return std::any_of(std::begin(kVariables), std::end(kVariables), [&](const std::string& wanted) {
     return wanted.ends_with('_') ? name.starts_with(wanted) : name == wanted;
   });
-}
-
-std::map<std::string, std::string> variables() {
-  std::map<std::string, std::string> found;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const size_t sign = text.find('=');
-    if (sign == std::string::npos || !is_wanted(text.substr(0, sign))) continue;
-    found[text.substr(0, sign)] = text.substr(sign + 1);
-  }
-  return found;
 }
 
 Program program() {
@@ -189,7 +176,7 @@ ContextEvidence gather_context(const fs::path& root) {
   found.system = system_of(root, flags);
   found.processor = processor_of(root, flags);
   found.usable_processors = cpu_budget(root).usable;
-  found.variables = variables();
+  found.variables = own_variables(is_wanted);
   found.missing_preloads = missing_preloads(found.variables);
   found.place = place();
   return found;

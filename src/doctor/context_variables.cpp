@@ -7,8 +7,24 @@
 #include "doctor/small_files.h"
 #include "trainctl/base/strings.h"
 
+extern char** environ;
+
 namespace trainctl::doctor {
 namespace {
+
+bool sounds_secret(const std::string& name) {
+  static constexpr const char* kParts[] = {"KEY", "TOKEN", "SECRET", "PASS", "JWT", "CREDENTIAL"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](const char* part) { return name.find(part) != std::string::npos; });
+}
+
+// "http://user:password@proxy" becomes "http://…@proxy".
+std::string without_user(const std::string& url) {
+  const size_t slashes = url.find("://");
+  const size_t at = url.find('@');
+  if (slashes == std::string::npos || at == std::string::npos || at < slashes) return url;
+  return url.substr(0, slashes + 3) + "…" + url.substr(at);
+}
 
 bool is_on(const std::string& value) {
   return value == "1" || value == "true" || value == "TRUE" || value == "ON" || value == "YES" ||
@@ -105,6 +121,18 @@ bool is_thread_list(const std::string& value) {
 std::string value_of(const Variables& variables, const std::string& name) {
   const auto found = variables.find(name);
   return found == variables.end() ? "" : found->second;
+}
+
+Variables own_variables(bool (*wanted)(const std::string& name)) {
+  Variables found;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t sign = text.find('=');
+    if (sign == std::string::npos) continue;
+    const std::string name = text.substr(0, sign);
+    if (wanted(name) && !sounds_secret(name)) found[name] = without_user(text.substr(sign + 1));
+  }
+  return found;
 }
 
 std::vector<OddVariable> slow_variables(const Variables& variables) {

@@ -13,6 +13,10 @@ using Variables = std::map<std::string, std::string>;
 
 std::string value_of(const Variables& variables, const std::string& name);
 
+// Of this process, those whose name `wanted` takes. Evidence is shown, saved with runs and sent to
+// others: names that speak of keys and passwords are left out, and so are users in URLs.
+Variables own_variables(bool (*wanted)(const std::string& name));
+
 struct OddVariable {
   std::string name, value, effect, cure;
 };

@@ -41,6 +41,7 @@ bool wants_gpu(const DoctorOptions& options) { return options.device != "cpu"; }
 Finding judge_shm(const Evidence& evidence, const DoctorOptions& options) {
   const LimitsEvidence limits = limits_of(evidence);
   const SharedMemory& shm = limits.shm;
+  if (shm.unused) return fine("NCCL does without (NCCL_SHM_DISABLE=1)", Verdict::kNote);
   const bool several = limits.gpus > 1 && wants_gpu(options);
   if (!shm.there || !shm.writable) {
     return wrong(several ? Verdict::kUnfit : Verdict::kWarning,

@@ -38,6 +38,8 @@ std::map<std::string, Limit> resource_limits(const fs::path& root) {
 
 SharedMemory shared_memory(const fs::path& root) {
   SharedMemory found;
+  const char* disabled = std::getenv("NCCL_SHM_DISABLE");
+  found.unused = disabled != nullptr && std::string(disabled) == "1";
   const std::string path = (root / "dev/shm").string();
   struct statvfs space = {};
   std::error_code error;

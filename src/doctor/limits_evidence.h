@@ -20,8 +20,9 @@ struct SharedMemory {  // bytes
   bool writable = false;
   int64_t size = 0;
   int64_t free = 0;
+  bool unused = false;  // NCCL_SHM_DISABLE=1
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SharedMemory, there, writable, size, free)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SharedMemory, there, writable, size, free, unused)
 
 struct Memory {  // bytes
   int64_t total = 0;

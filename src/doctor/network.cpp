@@ -5,6 +5,7 @@
 
 #include "doctor/groups.h"
 #include "doctor/interface_choice.h"
+#include "doctor/nccl_variables.h"
 #include "doctor/network_evidence.h"
 #include "trainctl/base/strings.h"
 
@@ -217,28 +218,16 @@ Finding judge_rdma(const Evidence& evidence, const DoctorOptions& options) {
   return wrong(Verdict::kWarning, found, "ib-hca-unknown", {{"hca", devices}, {"there", found}});
 }
 
-struct ValueRule {
-  const char* name;
-  std::vector<std::string> values;  // those allowed
-};
-
 Finding judge_variables(const Evidence& evidence, const DoctorOptions&) {
   const NetworkEvidence network = network_of(evidence);
-  static const std::vector<ValueRule> kRules = {
-      {"NCCL_SOCKET_FAMILY", {"AF_INET", "AF_INET6"}},
-      {"NCCL_DEBUG", {"VERSION", "WARN", "INFO", "ABORT", "TRACE"}},
-      {"NCCL_IB_DISABLE", {"0", "1"}},
-      {"NCCL_P2P_DISABLE", {"0", "1"}},
-      {"NCCL_SHM_DISABLE", {"0", "1"}},
-  };
-  for (const ValueRule& rule : kRules) {
-    const std::string value = variable(network, rule.name);
-    if (value.empty() ||
-        std::find(rule.values.begin(), rule.values.end(), value) != rule.values.end())
-      continue;
-    const std::string found = std::string(rule.name) + "=" + value;
-    return wrong(Verdict::kWarning, found, "nccl-variable-odd",
-                 {{"name", rule.name}, {"value", value}, {"allowed", join(rule.values, ", ")}});
+  if (const auto odd = wrong_nccl_variable(network.variables)) {
+    const bool unknown = odd->allowed.empty();
+    return wrong(Verdict::kWarning, odd->name + "=" + odd->value,
+                 unknown ? "nccl-variable-unknown" : "nccl-variable-odd",
+                 {{"name", odd->name},
+                  {"value", odd->value},
+                  {"allowed", odd->allowed},
+                  {"near", odd->near}});
   }
   std::vector<std::string> set;
   for (const auto& [name, value] : network.variables) {
@@ -246,6 +235,19 @@ Finding judge_variables(const Evidence& evidence, const DoctorOptions&) {
   }
   return fine(set.empty() ? "no NCCL_ or GLOO_ variables" : join(set, " "),
               set.empty() ? Verdict::kOk : Verdict::kNote);
+}
+
+Finding judge_proxy(const Evidence& evidence, const DoctorOptions&) {
+  const Variables variables = network_of(evidence).variables;
+  std::string proxy = value_of(variables, "http_proxy");
+  if (proxy.empty()) proxy = value_of(variables, "HTTP_PROXY");
+  if (proxy.empty()) return fine("none");
+  const std::string without =
+      value_of(variables, "no_proxy") + "," + value_of(variables, "NO_PROXY");
+  const bool local = without.find("localhost") != std::string::npos ||
+                     without.find("127.0.0.1") != std::string::npos ||
+                     without.find('*') != std::string::npos;
+  return local ? fine(proxy) : wrong(Verdict::kNote, proxy, "proxy-for-localhost");
 }
 
 Finding judge_clock(const Evidence& evidence, const DoctorOptions&) {
@@ -273,6 +275,7 @@ constexpr std::array kProbes = {
     Probe{"network.hosts", "given hosts", judge_hosts},
     Probe{"network.rdma", "InfiniBand", judge_rdma},
     Probe{"network.variables", "variables", judge_variables},
+    Probe{"network.proxy", "proxy", judge_proxy},
     Probe{"network.clock", "clock", judge_clock},
 };
 

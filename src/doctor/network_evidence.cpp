@@ -14,17 +14,17 @@
 #include <ctime>
 #include <thread>
 
+#include "doctor/context_variables.h"
 #include "doctor/small_files.h"
 #include "launch/sockets.h"
 #include "trainctl/launch/endpoint.h"
-
-extern char** environ;
 
 namespace trainctl::doctor {
 namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kNamePatience{700};
+constexpr const char* kElsewhere = "198.51.100.1";  // of RFC 5737: nobody's, beyond every router
 
 bool never() { return false; }
 
@@ -99,19 +99,10 @@ bool has_verbs_devices(const fs::path& root) {
   return false;
 }
 
-// Those that say how processes find each other.
-std::map<std::string, std::string> variables() {
-  std::map<std::string, std::string> found;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    if (name.size() == text.size()) continue;
-    const bool wanted = name.starts_with("NCCL_") || name.starts_with("GLOO_") ||
-                        name.starts_with("MASTER_") || name == "http_proxy" ||
-                        name == "HTTP_PROXY" || name == "no_proxy" || name == "NO_PROXY";
-    if (wanted) found[name] = text.substr(name.size() + 1);
-  }
-  return found;
+// How processes find each other.
+bool is_wanted(const std::string& name) {
+  return name.starts_with("NCCL_") || name.starts_with("GLOO_") || name.starts_with("MASTER_") ||
+         name == "http_proxy" || name == "HTTP_PROXY" || name == "no_proxy" || name == "NO_PROXY";
 }
 
 ResolvedName resolve_name(const std::string& name) {
@@ -153,7 +144,7 @@ std::string try_loopback() {
   reinterpret_cast<sockaddr_in*>(&there.storage)->sin_port =
       htons(static_cast<uint16_t>(bound_port(listener.get())));
   std::string trouble;
-  const Descriptor connection = connect_to(there, milliseconds(500), never, &trouble);
+  const Descriptor connection = connect_to(there, milliseconds(300), never, &trouble);
   return connection.open() ? "" : trouble;
 }
 
@@ -222,10 +213,10 @@ NetworkEvidence gather_network(const DoctorOptions& options) {
   found.rdma = rdma_ports(options.root);
   found.rdma_device_files = has_verbs_devices(options.root);
   found.verbs_library = !found.rdma.empty() && can_open("libibverbs.so.1");
-  found.variables = variables();
+  found.variables = own_variables(is_wanted);
   found.clock = clock_of();
   if (options.quick) {
-    found.outward_address = address_towards("192.0.2.1");  // of RFC 5737: nobody's
+    found.outward_address = address_towards(kElsewhere);
     return found;
   }
   std::vector<std::thread> askers;
@@ -239,7 +230,7 @@ NetworkEvidence gather_network(const DoctorOptions& options) {
   for (std::thread& asker : askers) asker.join();
   found.loopback_trouble = try_loopback();
   const bool far = !found.master.addresses.empty() && !found.master.only_loopback;
-  found.outward_address = address_towards(far ? found.master.addresses.front() : "192.0.2.1");
+  found.outward_address = address_towards(far ? found.master.addresses.front() : kElsewhere);
   return found;
 }
 

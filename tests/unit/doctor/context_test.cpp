@@ -154,7 +154,9 @@ TEST(ContextProbes, Kubernetes) {
 class ContextEvidenceTest : public ::testing::Test {
  protected:
   void TearDown() override {
-    for (const char* name : {"RANK", "SLURM_JWT", "OMP_NUM_THREADS", "LD_PRELOAD"}) unsetenv(name);
+    for (const char* name :
+         {"RANK", "SLURM_JWT", "NVIDIA_API_KEY", "TORCH_HOME", "OMP_NUM_THREADS", "LD_PRELOAD"})
+      unsetenv(name);
   }
   FakeRoot root_;
 };
@@ -182,12 +184,16 @@ TEST_F(ContextEvidenceTest, IsReadFromAMadeUpMachine) {
 TEST_F(ContextEvidenceTest, KnowsContradictingVariablesAndKeepsSecretsOut) {
   setenv("RANK", "3", 1);
   setenv("SLURM_JWT", "secret", 1);
+  setenv("NVIDIA_API_KEY", "secret", 1);
+  setenv("TORCH_HOME", "http://me:secret@host/path", 1);
   setenv("OMP_NUM_THREADS", "2", 1);
   setenv("LD_PRELOAD", "/nowhere/libx.so libm.so.6", 1);
   const ContextEvidence context = gather_context(root_.path());
   EXPECT_THAT(context.place.problem, HasSubstr("RANK"));
   EXPECT_THAT(context.variables, Contains(Key("OMP_NUM_THREADS")));
   EXPECT_THAT(context.variables, Not(Contains(Key("SLURM_JWT"))));
+  EXPECT_THAT(to_evidence(context).dump(), Not(HasSubstr("secret")));
+  EXPECT_EQ(context.variables.at("TORCH_HOME"), "http://…@host/path");
   EXPECT_THAT(context.missing_preloads, ::testing::ElementsAre("/nowhere/libx.so"));
 }
 

@@ -15,7 +15,7 @@ constexpr int64_t kGiB = 1 << 30;
 // A machine on which everything is as it should be.
 LimitsEvidence good_machine() {
   LimitsEvidence limits;
-  limits.shm = {true, true, kGiB, kGiB};
+  limits.shm = {true, true, kGiB, kGiB, false};
   limits.memory.total = limits.memory.available = 64 * kGiB;
   limits.processors = {8, 8, kUnlimited, kUnlimited, 8, "affinity", 0, 0};
   limits.core.soft = 0;
@@ -36,7 +36,7 @@ TEST(LimitsProbes, FindNothingOnAGoodMachine) {
 
 TEST(LimitsProbes, ShmOfOneMegabyteIsNamedWithTheSizeNeeded) {
   LimitsEvidence limits = good_machine();
-  limits.shm = {true, true, kMiB, kMiB};
+  limits.shm = {true, true, kMiB, kMiB, false};
   limits.gpus = 8;
   const Finding finding = judge(limits_group(), "limits.shm", limits);
   EXPECT_EQ(said(finding), "unfit shm-small");
@@ -47,7 +47,7 @@ TEST(LimitsProbes, ShmOfOneMegabyteIsNamedWithTheSizeNeeded) {
 
 TEST(LimitsProbes, DockersShmWarnsAndOnlyNcclNeedsIt) {
   LimitsEvidence limits = good_machine();
-  limits.shm = {true, true, 64 * kMiB, 64 * kMiB};
+  limits.shm = {true, true, 64 * kMiB, 64 * kMiB, false};
   limits.gpus = 4;
   EXPECT_EQ(said_of("limits.shm", limits), "warning shm-small");
   limits.shm.free = kMiB;
@@ -55,6 +55,8 @@ TEST(LimitsProbes, DockersShmWarnsAndOnlyNcclNeedsIt) {
   EXPECT_EQ(said_of("limits.shm", limits, for_cpu()), "warning shm-small");
   limits.gpus = 1;
   EXPECT_EQ(said_of("limits.shm", limits), "warning shm-small");
+  limits.shm.unused = true;
+  EXPECT_EQ(said_of("limits.shm", limits), "note");
 }
 
 TEST(LimitsProbes, ShmMustBeThereAndWritable) {

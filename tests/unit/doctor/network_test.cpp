@@ -190,6 +190,31 @@ TEST(NetworkProbes, VariablesAndClock) {
   EXPECT_EQ(said_of("network.clock", network), "warning clock-wrong");
 }
 
+TEST(NetworkProbes, NcclVariablesThatCannotBeMeant) {
+  const auto said_with = [](const std::string& name, const std::string& value) {
+    NetworkEvidence network = good_network();
+    network.variables[name] = value;
+    return said_of("network.variables", network);
+  };
+  EXPECT_EQ(said_with("NCCL_DEBUG", "info"), "note");
+  EXPECT_EQ(said_with("NCCL_IB_TIMEOUT", "22"), "note");
+  EXPECT_EQ(said_with("NCCL_IB_TIMEOUT", "220"), "warning nccl-variable-odd");
+  EXPECT_EQ(said_with("NCCL_P2P_DISABLE", "true"), "warning nccl-variable-odd");
+  EXPECT_EQ(said_with("NCCL_P2P_LEVEL", "PHB"), "note");
+  EXPECT_EQ(said_with("NCCL_SOCKET_IFNAMES", "eth0"), "warning nccl-variable-unknown");
+  EXPECT_EQ(said_with("NCCL_IB_DISABLED", "1"), "warning nccl-variable-unknown");
+  EXPECT_EQ(said_with("NCCL_BLOCKING_WAIT", "1"), "note");           // PyTorch's
+  EXPECT_EQ(said_with("NCCL_FASTRAK_ENABLE_HOTPATH", "1"), "note");  // a plug-in's
+}
+
+TEST(NetworkProbes, Proxy) {
+  NetworkEvidence network = good_network();
+  network.variables["http_proxy"] = "http://proxy:3128";
+  EXPECT_EQ(said_of("network.proxy", network), "note proxy-for-localhost");
+  network.variables["no_proxy"] = "localhost,.example";
+  EXPECT_EQ(said_of("network.proxy", network), "ok");
+}
+
 TEST(NetworkEvidence, InfiniBandIsReadFromAMadeUpMachine) {
   FakeRoot root;
   root.write("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
