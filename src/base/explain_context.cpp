@@ -3,7 +3,7 @@
 namespace trainctl {
 
 std::span<const ExplanationRow> context_explanations() {
-  static const ExplanationRow kRows[] = {
+  static const ExplanationRow rows[] = {
       {"slow-build",
        "This trainctl was built for finding faults",
        {},
@@ -65,7 +65,7 @@ std::span<const ExplanationRow> context_explanations() {
        "correct or unset LD_PRELOAD; inside of containers paths of the host mean nothing",
        "echo $LD_PRELOAD"},
   };
-  return kRows;
+  return rows;
 }
 
 }  // namespace trainctl

@@ -3,7 +3,7 @@
 namespace trainctl {
 
 std::span<const ExplanationRow> limits_explanations() {
-  static const ExplanationRow kRows[] = {
+  static const ExplanationRow rows[] = {
       {"shm-small",
        "/dev/shm is too small for NCCL",
        {"error while creating shared memory segment", "failed to extend /dev/shm*no space left",
@@ -114,7 +114,7 @@ std::span<const ExplanationRow> limits_explanations() {
        "Kubernetes cpu limit)",
        "nr_throttled in cpu.stat of the control group"},
   };
-  return kRows;
+  return rows;
 }
 
 }  // namespace trainctl

@@ -3,7 +3,7 @@
 namespace trainctl {
 
 std::span<const ExplanationRow> network_explanations() {
-  static const ExplanationRow kRows[] = {
+  static const ExplanationRow rows[] = {
       {"no-interface",
        "No network but loopback",
        {},
@@ -169,7 +169,7 @@ std::span<const ExplanationRow> network_explanations() {
        "set the clock (timedatectl set-ntp true); a dead battery sets it back at every start",
        "date"},
   };
-  return kRows;
+  return rows;
 }
 
 }  // namespace trainctl

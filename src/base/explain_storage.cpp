@@ -3,7 +3,7 @@
 namespace trainctl {
 
 std::span<const ExplanationRow> storage_explanations() {
-  static const ExplanationRow kRows[] = {
+  static const ExplanationRow rows[] = {
       {"output-read-only",
        "The output folder lies on a read-only file system",
        {"read-only file system"},
@@ -83,7 +83,7 @@ std::span<const ExplanationRow> storage_explanations() {
        "set TMPDIR to a folder that is there and can be written to",
        "echo $TMPDIR; df -h ${TMPDIR:-/tmp}"},
   };
-  return kRows;
+  return rows;
 }
 
 }  // namespace trainctl

@@ -70,21 +70,21 @@ constexpr Slow kSlow[] = {
 
 // Of c10/core/AllocatorConfig.h and c10/cuda/CUDAAllocatorConfig.h, which refuse all others.
 const std::vector<std::string>& allocator_keys() {
-  static const std::vector<std::string> kKeys = {"backend",
-                                                 "expandable_segments",
-                                                 "garbage_collection_threshold",
-                                                 "graph_capture_record_stream_reuse",
-                                                 "large_segment_size_mb",
-                                                 "max_non_split_rounding_mb",
-                                                 "max_split_size_mb",
-                                                 "per_process_memory_fraction",
-                                                 "pinned_num_register_threads",
-                                                 "pinned_reserve_segment_size_mb",
-                                                 "pinned_use_background_threads",
-                                                 "pinned_use_cuda_host_register",
-                                                 "release_lock_on_cudamalloc",
-                                                 "roundup_power2_divisions"};
-  return kKeys;
+  static const std::vector<std::string> all_keys = {"backend",
+                                                    "expandable_segments",
+                                                    "garbage_collection_threshold",
+                                                    "graph_capture_record_stream_reuse",
+                                                    "large_segment_size_mb",
+                                                    "max_non_split_rounding_mb",
+                                                    "max_split_size_mb",
+                                                    "per_process_memory_fraction",
+                                                    "pinned_num_register_threads",
+                                                    "pinned_reserve_segment_size_mb",
+                                                    "pinned_use_background_threads",
+                                                    "pinned_use_cuda_host_register",
+                                                    "release_lock_on_cudamalloc",
+                                                    "roundup_power2_divisions"};
+  return all_keys;
 }
 
 // "a:1,b:[x:1,y:2],c:true": commas inside brackets divide nothing.
