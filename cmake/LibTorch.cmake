@@ -38,6 +38,23 @@ if(NOT TRAINCTL_TORCH_VERSION VERSION_GREATER_EQUAL 2.11 OR NOT TRAINCTL_TORCH_V
                       "Give another with TORCH_ROOT, or run scripts/setup.sh to install it.")
 endif()
 message(STATUS "LibTorch ${TRAINCTL_TORCH_VERSION}: ${TRAINCTL_TORCH_DIR}")
+# Its CUDA: a wheel says it in version.py, an unpacked archive in build-version ("2.11.0+cu130").
+set(TRAINCTL_TORCH_CUDA "")
+if(EXISTS ${TRAINCTL_TORCH_DIR}/version.py)
+  file(STRINGS ${TRAINCTL_TORCH_DIR}/version.py torch_cuda_line REGEX "^cuda" LIMIT_COUNT 1)
+  if(torch_cuda_line MATCHES "'([0-9.]+)'")
+    set(TRAINCTL_TORCH_CUDA ${CMAKE_MATCH_1})
+  elseif(torch_cuda_line MATCHES "None")
+    set(TRAINCTL_TORCH_CUDA "none")
+  endif()
+elseif(EXISTS ${TRAINCTL_TORCH_DIR}/build-version)
+  file(STRINGS ${TRAINCTL_TORCH_DIR}/build-version torch_build LIMIT_COUNT 1)
+  if(torch_build MATCHES "\\+cu([0-9]+)([0-9])$")
+    set(TRAINCTL_TORCH_CUDA "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}")
+  elseif(torch_build MATCHES "\\+cpu")
+    set(TRAINCTL_TORCH_CUDA "none")
+  endif()
+endif()
 
 # trainctl_torch_library(NAME): trainctl::NAME, the shared library libNAME.so of this LibTorch.
 function(trainctl_torch_library name)

@@ -8,5 +8,9 @@
 namespace trainctl {
 
 std::span<const ExplanationRow> doctor_explanations();
+std::span<const ExplanationRow> limits_explanations();
+std::span<const ExplanationRow> network_explanations();
+std::span<const ExplanationRow> storage_explanations();
+std::span<const ExplanationRow> context_explanations();
 
 }  // namespace trainctl

@@ -61,6 +61,10 @@ bool matches(std::string_view text, std::string_view pattern) {
 
 std::span<const ExplanationGroup> explanation_groups() {
   static const std::array kGroups = {
+      ExplanationGroup{"Limits of the system", limits_explanations()},
+      ExplanationGroup{"Network and launching", network_explanations()},
+      ExplanationGroup{"Files and folders", storage_explanations()},
+      ExplanationGroup{"Variables and versions", context_explanations()},
       ExplanationGroup{"The doctor itself", doctor_explanations()},
   };
   return kGroups;

@@ -49,9 +49,40 @@ int64_t affinity_count() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-// The folders of this process's control group and its ancestors, innermost first, for a v1
-// controller or (controller empty) for v2. Limits may stand on any of them. In a container without
-// a control group namespace the named path does not exist below the mount: only the mount is left.
+std::optional<double> cgroup_cpu_quota(const fs::path& root) {
+  std::optional<double> smallest;
+  const auto consider = [&smallest](std::optional<int64_t> quota, std::optional<int64_t> period) {
+    if (quota && period && *quota > 0 && *period > 0) {
+      const double cpus = static_cast<double>(*quota) / static_cast<double>(*period);
+      smallest = smallest ? std::min(*smallest, cpus) : cpus;
+    }
+  };
+  for (const fs::path& folder : cgroup_folders(root, "")) {
+    std::istringstream line(first_line(folder / "cpu.max").value_or(""));
+    std::string quota, period;  // "max 100000" or "150000 100000"
+    line >> quota >> period;
+    consider(parse_int(quota), parse_int(period));
+  }
+  for (const fs::path& folder : cgroup_folders(root, "cpu")) {
+    consider(parse_int(first_line(folder / "cpu.cfs_quota_us").value_or("")),
+             parse_int(first_line(folder / "cpu.cfs_period_us").value_or("")));
+  }
+  return smallest;
+}
+
+// The number after `key` in a "Key:  123 kB" file, in bytes.
+uint64_t kilobytes_field(const fs::path& path, std::string_view key) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (line.compare(0, key.size(), key) == 0) {
+      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::vector<fs::path> cgroup_folders(const fs::path& root, const std::string& controller) {
   std::ifstream in(root / "proc/self/cgroup");
   std::vector<fs::path> folders;
@@ -89,40 +120,6 @@ std::vector<fs::path> cgroup_folders(const fs::path& root, const std::string& co
   }
   return folders;
 }
-
-std::optional<double> cgroup_cpu_quota(const fs::path& root) {
-  std::optional<double> smallest;
-  const auto consider = [&smallest](std::optional<int64_t> quota, std::optional<int64_t> period) {
-    if (quota && period && *quota > 0 && *period > 0) {
-      const double cpus = static_cast<double>(*quota) / static_cast<double>(*period);
-      smallest = smallest ? std::min(*smallest, cpus) : cpus;
-    }
-  };
-  for (const fs::path& folder : cgroup_folders(root, "")) {
-    std::istringstream line(first_line(folder / "cpu.max").value_or(""));
-    std::string quota, period;  // "max 100000" or "150000 100000"
-    line >> quota >> period;
-    consider(parse_int(quota), parse_int(period));
-  }
-  for (const fs::path& folder : cgroup_folders(root, "cpu")) {
-    consider(parse_int(first_line(folder / "cpu.cfs_quota_us").value_or("")),
-             parse_int(first_line(folder / "cpu.cfs_period_us").value_or("")));
-  }
-  return smallest;
-}
-
-// The number after `key` in a "Key:  123 kB" file, in bytes.
-uint64_t kilobytes_field(const fs::path& path, std::string_view key) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    if (line.compare(0, key.size(), key) == 0) {
-      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
-    }
-  }
-  return 0;
-}
-
-}  // namespace
 
 CpuBudget cpu_budget(const fs::path& root) {
   CpuBudget budget;

@@ -3,6 +3,7 @@
 #include "cli/parse.h"
 #include "cli/terminal.h"
 #include "trainctl/doctor/doctor.h"
+#include "trainctl/launch/endpoint.h"
 
 namespace trainctl {
 
@@ -17,9 +18,10 @@ int doctor_command(const Arguments& words) {
   app.add_option("--device", options.device, "What a run would use: auto (a GPU), cpu, cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--output-dir", output_dir, "Where runs would be written");
-  add_repeated(&app, "--host", &options.hosts, "NAME:PORT that must be reachable");
+  add_repeated(&app, "--host", &options.hosts, "NAME or NAME:PORT that must be reachable");
   if (const auto done = parse_arguments(&app, words)) return *done;
   options.output_dir = output_dir;
+  for (const std::string& host : options.hosts) parse_endpoint(host, "--host");
   const Diagnosis diagnosis = diagnose(options);
   terminal().print(json ? diagnosis_to_json(diagnosis).dump(2) + "\n"
                         : format_diagnosis(diagnosis, verbose));

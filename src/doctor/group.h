@@ -37,10 +37,15 @@ std::span<const Group> groups();
 Finding wrong(Verdict verdict, const std::string& found, std::string_view explanation_id,
               const Facts& facts = {});
 
-// The group's evidence as its own struct (NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT).
+// A group's evidence as its own struct (NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT, which
+// knows only the plain kind of JSON).
 template <class T>
 T evidence_of(const Evidence& evidence, const char* group) {
-  return evidence.at(group).get<T>();
+  return nlohmann::json(evidence.at(group)).get<T>();
+}
+template <class T>
+Json to_evidence(const T& found) {
+  return nlohmann::json(found);
 }
 
 }  // namespace trainctl::doctor

@@ -7,7 +7,8 @@
 namespace trainctl::doctor {
 
 std::span<const Group> groups() {
-  static const std::array kGroups = {driver_group()};
+  static const std::array kGroups = {driver_group(), limits_group(), network_group(),
+                                     storage_group(), context_group()};
   return kGroups;
 }
 

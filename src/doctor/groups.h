@@ -6,5 +6,9 @@
 namespace trainctl::doctor {
 
 Group driver_group();
+Group limits_group();
+Group network_group();
+Group storage_group();
+Group context_group();
 
 }  // namespace trainctl::doctor

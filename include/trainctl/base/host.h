@@ -6,10 +6,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainctl/base/files.h"
 
 namespace trainctl {
+
+// The folders of this process's control group and its ancestors, innermost first, for a v1
+// controller or (controller empty) for v2. Limits may stand on any of them. In a container without
+// a control group namespace the named path does not exist below the mount: only the mount is left.
+std::vector<fs::path> cgroup_folders(const fs::path& root, const std::string& controller);
 
 struct CpuBudget {
   int64_t affinity = 1;                // processors in this process's affinity mask

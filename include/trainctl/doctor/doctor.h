@@ -17,7 +17,7 @@ struct DoctorOptions {
   fs::path root = "/";                       // tests look at a made-up machine
   std::string device = "auto";               // "cpu": a machine without a GPU is fit
   fs::path output_dir = "runs";              // whose storage is judged
-  std::vector<std::string> hosts;            // "name:port", to be reached
+  std::vector<std::string> hosts;            // "name:port" or "name", to be reached
   std::chrono::milliseconds deadline{1800};  // for each group's evidence
   bool quick = false;  // a run's snapshot: nothing that takes long or touches the network
 };
