@@ -89,10 +89,8 @@ Finding judge_loaded_anyway(const Evidence& evidence) {
                            decision);
   }
   if (!cuda.unanswered.empty()) {
-    Finding slow = wrong(Verdict::kWarning, "cuInit: " + cuda.unanswered, "driver-slow",
-                         {{"error", cuda.unanswered}});
-    if (cuda.unanswered.starts_with("ended")) slow.verdict = Verdict::kUnfit;
-    return slow;
+    return wrong(Verdict::kUnfit, "cuInit: " + cuda.unanswered, "driver-slow",
+                 {{"error", cuda.unanswered}});
   }
   if (!cuda.load_error.empty()) {
     return wrong(Verdict::kUnfit, "libcuda.so.1 does not load", "libcuda-broken",

@@ -60,6 +60,14 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
 
 constexpr size_t kIndent = 7;  // below the mark
 
+// What one wants to read even where all is well.
+constexpr const char* kHeadlines[] = {"driver.loaded",  "driver.version",     "libraries.libtorch",
+                                      "libraries.cuda", "gpus.devices",       "gpus.memory",
+                                      "gpus.links",     "limits.memory",      "limits.processors",
+                                      "limits.shm",     "network.interfaces", "network.nccl",
+                                      "storage.space",  "storage.kind",       "context.program",
+                                      "context.system", "context.processor"};
+
 class Text {
  public:
   Text(const Diagnosis& diagnosis, const DiagnosisStyle& style)
@@ -80,12 +88,22 @@ class Text {
       }
       text += lines_of(probe);
     }
-    return text + evidence_of(group) + "\n" + verdict_line();
+    return text + evidence_of(group) + "\n" + rest_line() + verdict_line();
   }
 
  private:
   bool shown(const ProbeResult& probe) const {
-    return style_.verbose || probe.finding.verdict != Verdict::kOk || !probe.finding.found.empty();
+    if (style_.verbose || probe.finding.verdict != Verdict::kOk) return true;
+    return !probe.finding.found.empty() &&
+           std::any_of(std::begin(kHeadlines), std::end(kHeadlines),
+                       [&](const char* id) { return probe.id == id; });
+  }
+
+  std::string rest_line() const {
+    const auto hidden = std::count_if(diagnosis_.probes.begin(), diagnosis_.probes.end(),
+                                      [this](const ProbeResult& probe) { return !shown(probe); });
+    if (hidden == 0) return "";
+    return std::to_string(hidden) + " more probes found nothing wrong (--verbose shows them).\n";
   }
 
   std::string labelled(const char* label, const std::string& text) const {
