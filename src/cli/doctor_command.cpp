@@ -19,6 +19,7 @@ struct DoctorArguments {
   bool json = false, verbose = false;
   std::vector<std::string> compare;  // one: with this machine; two: with each other
   std::string snapshot;              // a run's child writes it there and says nothing
+  int snapshot_of = 0;               // the run's process
   std::string root = "/", output_dir;
   double deadline = 0;  // seconds; 0: the default
 };
@@ -45,6 +46,7 @@ std::optional<int> parse_doctor_arguments(const Arguments& words, DoctorArgument
       ->type_name("RUN|FILE");
   // For a run itself, and for looking at another machine's /proc, /sys, /dev and /etc.
   app.add_option("--snapshot", out->snapshot)->group("");
+  app.add_option("--snapshot-of", out->snapshot_of)->group("");
   app.add_option("--root", out->root)->group("");
   if (const auto done = parse_arguments(&app, words)) return done;
   options.output_dir = out->output_dir;
@@ -59,11 +61,15 @@ std::optional<int> parse_doctor_arguments(const Arguments& words, DoctorArgument
 // Beside a run: out of its way, and never longer than it.
 void write_snapshot(const DoctorArguments& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() == 1) return;  // the run has ended already
+  if (arguments.snapshot_of != 0 && ::getppid() != arguments.snapshot_of) return;  // it has ended
   ::setpriority(PRIO_PROCESS, 0, 19);
   DoctorOptions options = arguments.options;
   options.quick = true;
-  const std::string text = diagnosis_to_json(diagnose(options)).dump(1) + "\n";
+  options.deadline = std::chrono::milliseconds(1500);  // a run waits two seconds for it at its end
+  const std::string text =
+      diagnosis_to_json(diagnose(options))
+          .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+      "\n";
   std::error_code error;
   const fs::path path = arguments.snapshot;
   if (!fs::is_directory(path.parent_path(), error)) return;

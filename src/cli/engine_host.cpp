@@ -51,8 +51,12 @@ TrainctlEngineCall load_engine() {
   return reinterpret_cast<TrainctlEngineCall>(symbol(library, TRAINCTL_ENGINE_CALL_SYMBOL, path));
 }
 
-TrainctlHost make_host() {
+TrainctlHost make_host(const RunBegan* began) {
   TrainctlHost host = {};
+  host.user = const_cast<RunBegan*>(began);
+  host.began = [](void* user, const char* run_directory) {
+    if (const auto& told = *static_cast<const RunBegan*>(user)) told(run_directory);
+  };
   host.log = [](void*, int level, const char* text) { log(static_cast<LogLevel>(level), text); };
   host.progress = [](void*, const char* line) { terminal().progress(line); };
   host.print = [](void*, const char* text) { terminal().print(text); };
@@ -65,9 +69,9 @@ TrainctlHost make_host() {
 
 }  // namespace
 
-int call_engine(const nlohmann::json& request) {
+int call_engine(const nlohmann::json& request, const RunBegan& began) {
   const TrainctlEngineCall call = load_engine();
-  const TrainctlHost host = make_host();
+  const TrainctlHost host = make_host(&began);
   return call(request.dump().c_str(), &host);
 }
 

@@ -58,7 +58,6 @@ constexpr EffectRow kEffects[] = {
     {"context.variables.NVIDIA_TF32_OVERRIDE", Effect::kNumbers},
     {"context.variables.TORCHELASTIC_*", Effect::kIgnored},
     {"context.variables.TORCH_*", Effect::kNumbers},
-    {"context.variables.DISABLE_ADDMM_CUDA_LT", Effect::kNumbers},
     {"context.variables.CUDNN_*", Effect::kNumbers},
     {"context.variables.NCCL_ALGO", Effect::kNumbers},
     {"context.variables.NCCL_PROTO", Effect::kNumbers},

@@ -317,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(All, OnAMachine, ::testing::ValuesIn(kMachines),
 
 TEST(Driver, OneThatHangsCostsOneFinding) {
   load_fake_driver();
-  Machine machine({{"STUB_CUDA_HANG", "1"}});
+  Machine machine(Machine::Variables{{"STUB_CUDA_HANG", "1"}});
   machine.add_gpus(2);
   machine.options().deadline = std::chrono::milliseconds(2000);
   const Diagnosis diagnosis = machine.diagnosed();
@@ -330,7 +330,7 @@ TEST(Driver, OneThatHangsCostsOneFinding) {
 
 TEST(Driver, WhoAsksForTheCpuIsNotFailed) {
   load_fake_driver();
-  Machine machine({{"STUB_CUDA_INIT", "802"}, {"STUB_NVML_COMPUTE_MODE", "2"}});
+  Machine machine(Machine::Variables{{"STUB_CUDA_INIT", "802"}, {"STUB_NVML_COMPUTE_MODE", "2"}});
   machine.add_gpus(2);
   machine.options().device = "cpu";
   for (const ProbeResult& probe : machine.diagnosed().probes) {
@@ -342,7 +342,7 @@ TEST(Driver, WhoAsksForTheCpuIsNotFailed) {
 
 TEST(Driver, WithoutAGpuOneFindingSaysSo) {
   load_fake_driver();
-  Machine machine({{"STUB_CUDA_INIT", "100"}, {"STUB_NVML_COUNT", "0"}});
+  Machine machine(Machine::Variables{{"STUB_CUDA_INIT", "100"}, {"STUB_NVML_COUNT", "0"}});
   int wrong = 0;
   for (const ProbeResult& probe : machine.diagnosed().probes) {
     if (probe.group != "driver" && probe.group != "gpus") continue;

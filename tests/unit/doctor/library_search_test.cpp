@@ -7,7 +7,7 @@
 #include <random>
 
 #include "doctor/library_versions.h"
-#include "testing.h"
+#include "support/testing.h"
 
 namespace trainctl::doctor {
 namespace {

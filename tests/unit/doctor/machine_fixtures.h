@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "testing.h"
+#include "support/testing.h"
 #include "trainctl/doctor/doctor.h"
 
 namespace trainctl::doctor {
@@ -17,7 +17,7 @@ class Machine {
  public:
   using Variables = std::map<std::string, std::string>;
 
-  explicit Machine(const Variables& variables) : variables_(variables) {
+  explicit Machine(Variables variables) : variables_(std::move(variables)) {
     ::unsetenv("CUDA_VISIBLE_DEVICES");
     for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
     options_.root = root_.path();
