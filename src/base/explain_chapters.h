@@ -7,6 +7,9 @@
 
 namespace trainctl {
 
+std::span<const ExplanationRow> driver_explanations();
+std::span<const ExplanationRow> library_explanations();
+std::span<const ExplanationRow> gpu_explanations();
 std::span<const ExplanationRow> doctor_explanations();
 std::span<const ExplanationRow> limits_explanations();
 std::span<const ExplanationRow> network_explanations();

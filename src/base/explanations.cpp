@@ -61,6 +61,9 @@ bool matches(std::string_view text, std::string_view pattern) {
 
 std::span<const ExplanationGroup> explanation_groups() {
   static const std::array kGroups = {
+      ExplanationGroup{"The NVIDIA driver and CUDA", driver_explanations()},
+      ExplanationGroup{"Libraries and tools", library_explanations()},
+      ExplanationGroup{"GPUs", gpu_explanations()},
       ExplanationGroup{"Limits of the system", limits_explanations()},
       ExplanationGroup{"Network and launching", network_explanations()},
       ExplanationGroup{"Files and folders", storage_explanations()},

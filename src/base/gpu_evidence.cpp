@@ -80,7 +80,7 @@ void ask_libcuda(GpuEvidence* evidence) {
 
 }  // namespace
 
-GpuEvidence gather_gpu_evidence(const fs::path& root) {
+GpuEvidence look_for_gpu(const fs::path& root) {
   GpuEvidence evidence;
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     evidence.cuda_visible_devices = visible;
@@ -96,6 +96,11 @@ GpuEvidence gather_gpu_evidence(const fs::path& root) {
   evidence.wsl_node = fs::exists(root / "dev/dxg", error);
   evidence.wsl =
       evidence.wsl_node || fs::exists(root / "proc/sys/fs/binfmt_misc/WSLInterop", error);
+  return evidence;
+}
+
+GpuEvidence gather_gpu_evidence(const fs::path& root) {
+  GpuEvidence evidence = look_for_gpu(root);
   if (evidence.gpu_nodes > 0 || evidence.wsl_node) {
     ask_libcuda(&evidence);
   }

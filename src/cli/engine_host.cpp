@@ -2,12 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <vector>
-
 #include "cli/terminal.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/files.h"
+#include "trainctl/base/installation.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/openmp.h"
 #include "trainctl/base/shared_objects.h"
@@ -19,28 +17,15 @@
 namespace trainctl {
 namespace {
 
-constexpr const char* kLibrary = "libtrainctl_engine.so";
-
-// $TRAINCTL_ENGINE (the library or its folder) alone when it is set; else where a build or an
-// installation puts it, seen from the executable.
 fs::path find_engine() {
-  std::error_code error;
-  if (const char* named = std::getenv("TRAINCTL_ENGINE"); named != nullptr && *named != '\0') {
-    const fs::path path =
-        fs::is_directory(named, error) ? fs::path(named) / kLibrary : fs::path(named);
-    if (fs::exists(path, error)) return fs::absolute(path, error);
-    throw environment_error("TRAINCTL_ENGINE names '" + path.string() +
+  const EngineSearch search = search_engine();
+  if (!search.path.empty()) return search.path;
+  if (search.named) {
+    throw environment_error("TRAINCTL_ENGINE names '" + search.tried[0] +
                             "', which does not exist; name libtrainctl_engine.so or its folder");
   }
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  std::vector<std::string> tried;
-  for (const char* folder : {".", "../lib/trainctl", "../lib"}) {
-    fs::path path = (here / folder / kLibrary).lexically_normal();
-    if (fs::exists(path, error)) return path;
-    tried.push_back(path.string());
-  }
-  throw environment_error("the engine " + std::string(kLibrary) + " was not found (looked for " +
-                          join(tried, ", ") +
+  throw environment_error("the engine " + std::string(kEngineLibrary) +
+                          " was not found (looked for " + join(search.tried, ", ") +
                           "); build or install it beside trainctl, or name it in TRAINCTL_ENGINE");
 }
 
@@ -68,8 +53,12 @@ TrainctlEngineCall load_engine() {
   return reinterpret_cast<TrainctlEngineCall>(symbol(library, TRAINCTL_ENGINE_CALL_SYMBOL, path));
 }
 
-TrainctlHost make_host() {
+TrainctlHost make_host(const RunBegan* began) {
   TrainctlHost host = {};
+  host.user = const_cast<RunBegan*>(began);
+  host.began = [](void* user, const char* run_directory) {
+    if (const auto& told = *static_cast<const RunBegan*>(user)) told(run_directory);
+  };
   host.log = [](void*, int level, const char* text) { log(static_cast<LogLevel>(level), text); };
   host.progress = [](void*, const char* line) { terminal().progress(line); };
   host.print = [](void*, const char* text) { terminal().print(text); };
@@ -82,9 +71,9 @@ TrainctlHost make_host() {
 
 }  // namespace
 
-int call_engine(const nlohmann::json& request) {
+int call_engine(const nlohmann::json& request, const RunBegan& began) {
   const TrainctlEngineCall call = load_engine();
-  const TrainctlHost host = make_host();
+  const TrainctlHost host = make_host(&began);
   return call(request.dump().c_str(), &host);
 }
 

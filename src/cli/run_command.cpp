@@ -5,6 +5,7 @@
 #include "cli/dry_run.h"
 #include "cli/engine_host.h"
 #include "cli/run_arguments.h"
+#include "cli/run_snapshot.h"
 #include "cli/terminal.h"
 #include "trainctl/base/stop.h"
 #include "trainctl/base/world_json.h"
@@ -48,7 +49,9 @@ int run_command(const Arguments& words) {
   prepare_environment(loaded.config);
   install_stop_handlers();
   terminal().tolerate_write_errors();  // failing to log never stops training
-  return call_engine(make_request(loaded, arguments, world));
+  RunSnapshot snapshot(world);
+  return call_engine(make_request(loaded, arguments, world),
+                     [&](const std::string& directory) { snapshot.start(directory); });
 }
 
 }  // namespace trainctl

@@ -69,4 +69,14 @@ Diagnosis diagnose(const DoctorOptions& options) {
   return diagnosis;
 }
 
+std::vector<ProbeDescription> list_probes() {
+  std::vector<ProbeDescription> probes;
+  for (const doctor::Group& group : doctor::groups()) {
+    for (const doctor::Probe& probe : group.probes) {
+      probes.push_back({probe.id, group.name, probe.title});
+    }
+  }
+  return probes;
+}
+
 }  // namespace trainctl

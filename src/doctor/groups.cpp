@@ -7,8 +7,9 @@
 namespace trainctl::doctor {
 
 std::span<const Group> groups() {
-  static const std::array kGroups = {driver_group(), limits_group(), network_group(),
-                                     storage_group(), context_group()};
+  static const std::array kGroups = {driver_group(), libraries_group(), gpus_group(),
+                                     limits_group(), network_group(),   storage_group(),
+                                     context_group()};
   return kGroups;
 }
 

@@ -6,6 +6,8 @@
 namespace trainctl::doctor {
 
 Group driver_group();
+Group libraries_group();
+Group gpus_group();
 Group limits_group();
 Group network_group();
 Group storage_group();

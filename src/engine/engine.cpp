@@ -31,6 +31,7 @@ RunHost wrap(const TrainctlHost& host) {
   out.print = [&host](const std::string& text) { host.print(host.user, text.c_str()); };
   out.progress = [&host](const std::string& line) { host.progress(host.user, line.c_str()); };
   out.stop_signal = [&host] { return host.stop_signal(host.user); };
+  out.began = [&host](const std::string& directory) { host.began(host.user, directory.c_str()); };
   out.is_terminal = host.is_terminal != 0;
   out.terminal_width = host.terminal_width;
   return out;

@@ -105,6 +105,7 @@ ExitCode TrainingSession::train_to_the_end() {
     self_test_ = all_reduce_self_test(communicator_, config_.parallel.bucket_mb, *device_);
   }
   communicator_.together("start: output", [this] { open_sinks(); });
+  host_.began((fs::path(config_.run.output_dir) / config_.run.name).string());
   return finish(train());
 }
 

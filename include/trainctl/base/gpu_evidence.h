@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "trainctl/base/explanations.h"
 #include "trainctl/base/files.h"
@@ -34,6 +35,9 @@ struct GpuEvidence {
   bool unit_present = false;  // libtrainctl_cuda.so
 };
 
+// What files below `root` and the environment show; loads nothing.
+GpuEvidence look_for_gpu(const fs::path& root = "/");
+
 // Looks at files below `root` and, where these show a GPU, at libcuda.so.1 (which is not
 // initialised: that would take a second on some machines). `runtime_cuda` and `unit_present` are
 // left to the caller.
@@ -54,7 +58,11 @@ enum class GpuVerdict {
 
 struct GpuDecision {
   GpuVerdict verdict = GpuVerdict::kUsable;
-  Explanation why;  // empty when usable
+  std::string explanation;  // the row's id; empty when usable, like `why`
+  Explanation why;
+
+  GpuDecision() = default;
+  GpuDecision(GpuVerdict what, const char* id, const Facts& facts = {});
 };
 
 GpuDecision decide_gpu(const GpuEvidence& evidence);
@@ -62,8 +70,18 @@ GpuDecision decide_gpu(const GpuEvidence& evidence);
 // "13.0" for 13000.
 std::string cuda_version_text(int version);
 
+// For the rows about the driver: driver, driver_cuda, runtime_cuda, needed.
+Facts driver_facts(const GpuEvidence& evidence);
+
 // The oldest driver that serves programs built for this CUDA (its major version counts).
 std::string minimum_driver(int runtime_cuda);
+
+// The oldest compute capability LibTorch has kernels for when built for this CUDA: 75 for 7.5.
+int minimum_capability(int runtime_cuda);
+
+// The row for a status of the CUDA driver or runtime (they share these numbers); empty for one that
+// has none.
+std::string_view cuda_status_explanation(int status);
 
 // For a status of the CUDA runtime (cudaError_t as a number, with its name and text).
 Explanation explain_cuda_status(int status, const std::string& name, const std::string& text,

@@ -50,8 +50,20 @@ struct Diagnosis {
 // Never throws for anything the machine does.
 Diagnosis diagnose(const DoctorOptions& options);
 
+struct DiagnosisStyle {
+  bool verbose = false;  // everything that was found, and how one can see for oneself
+  bool colour = false;
+  int width = 100;  // columns
+};
+
 // For a person: groups, a line per probe, cause and cure below those that are not well.
-std::string format_diagnosis(const Diagnosis& diagnosis, bool verbose);
+std::string format_diagnosis(const Diagnosis& diagnosis, const DiagnosisStyle& style);
 nlohmann::ordered_json diagnosis_to_json(const Diagnosis& diagnosis);
+
+struct ProbeDescription {
+  std::string id, group, title;
+};
+// The table of probes, for documentation.
+std::vector<ProbeDescription> list_probes();
 
 }  // namespace trainctl

@@ -14,7 +14,9 @@ struct TrainctlHost {
   void (*error)(void* user, int exit_code,
                 const char* text);  // a UserError, or a defect with code 1
   int (*stop_signal)(void* user);   // 0, or the signal that asked to stop
-  int is_terminal;                  // stdout is one
+  // The run of this process begins, and this is its folder; not called for a refused run.
+  void (*began)(void* user, const char* run_directory);
+  int is_terminal;  // stdout is one
   int terminal_width;
 };
 

@@ -241,8 +241,9 @@ TEST(ExplainCudaStatus, KnowsFabricManagerAndOldDrivers) {
   EXPECT_THAT(fabric.text(), HasSubstr("CUDA error 802, cudaErrorSystemNotReady"));
   GpuEvidence old = healthy();
   old.kernel_driver = "550.54.14";
+  old.driver_cuda = 12040;
   EXPECT_THAT(explain_cuda_status(35, "cudaErrorInsufficientDriver", "", old).text(),
-              HasSubstr("550.54.14 is too old for this LibTorch's CUDA 13.0"));
+              HasSubstr("the NVIDIA driver 550.54.14 serves CUDA up to 12.4, this LibTorch needs CUDA 13.0"));
 }
 
 TEST(ExplainCudaStatus, PassesOnWhatItDoesNotKnow) {

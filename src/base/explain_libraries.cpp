@@ -1,0 +1,107 @@
+// Shared libraries, and the tools that build and install them.
+#include "base/explain_chapters.h"
+
+namespace trainctl {
+
+std::span<const ExplanationRow> library_explanations() {
+  static const ExplanationRow kRows[] = {
+      {"engine-missing",
+       "libtrainctl_engine.so was not found",
+       {"the engine libtrainctl_engine.so was not found"},
+       "trainctl's engine, libtrainctl_engine.so, was not found (looked for {tried})",
+       "build or install it beside trainctl, or name it in TRAINCTL_ENGINE",
+       "ls in the folder of trainctl and in ../lib/trainctl"},
+      {"library-missing",
+       "libNAME.so: cannot open shared object file",
+       {"cannot open shared object file: no such file"},
+       "shared libraries are missing: {missing}",
+       "install them (scripts/setup.sh does; scripts/setup.sh --cuda the whole CUDA set), or name "
+       "the folder that holds them in LD_LIBRARY_PATH",
+       "ldd libtrainctl_engine.so | grep 'not found'"},
+      {"library-damaged",
+       "A library is damaged",
+       {"invalid elf header", "file too short", "wrong elf class"},
+       "a library is damaged or for another kind of machine: {which}",
+       "install it anew (a file of a git-lfs pointer, a cut download or another architecture is "
+       "no library)",
+       "file -L PATH"},
+      {"glibc-too-old",
+       "version `GLIBC_…' not found",
+       {"version `glibc_* not found"},
+       "the C library of this system is too old: {needed} is needed, it has {found}",
+       "build trainctl on this system, or use a container with a newer one (Debian 12, Ubuntu "
+       "22.04, RHEL 9 or newer)",
+       "ldd --version"},
+      {"libstdcxx-too-old",
+       "version `GLIBCXX_…' not found",
+       {"version `glibcxx_* not found", "version `cxxabi_* not found"},
+       "the C++ library that comes first is too old: {needed} is needed, {path} has {found}",
+       "take the older one out of LD_LIBRARY_PATH (modules and conda put one there), or name a "
+       "newer libstdc++.so.6 in it (conda and newer GCC packages bring one)",
+       "strings libstdc++.so.6 | grep GLIBCXX | tail -1"},
+      {"older-library-first",
+       "LD_LIBRARY_PATH puts an older library first",
+       {},
+       "LD_LIBRARY_PATH puts older libraries first: {which}",
+       "take their folders out of LD_LIBRARY_PATH (module unload, conda deactivate), at least for "
+       "trainctl",
+       "ldd libtrainctl_engine.so names the paths"},
+      {"library-shadowed",
+       "LD_LIBRARY_PATH puts another library first",
+       {},
+       "LD_LIBRARY_PATH decides over: {which}",
+       "nothing, if that is meant; else take their folders out of LD_LIBRARY_PATH",
+       "ldd libtrainctl_engine.so names the paths"},
+      {"symbol-missing",
+       "undefined symbol",
+       {"undefined symbol:", "symbol lookup error"},
+       "a library of another version comes first than the one trainctl was built with",
+       "take older ones out of LD_LIBRARY_PATH (module systems and conda set it), or rebuild "
+       "against this LibTorch",
+       "ldd libtrainctl_engine.so names the paths"},
+      {"libtorch-version",
+       "Another LibTorch than 2.11 is found",
+       {},
+       "LibTorch {found} is found ({path}); trainctl needs 2.11",
+       "take it out of LD_LIBRARY_PATH, or give a LibTorch 2.11 with TORCH_ROOT and rebuild",
+       "torch/version.py beside torch/lib"},
+      {"cudnn-parts-mismatch",
+       "cuDNN's parts are of different versions",
+       {"cudnn_status_sublibrary_version_mismatch", "cudnn_status_version_mismatch"},
+       "cuDNN's parts do not belong together: {parts}",
+       "take the folder of the other cuDNN out of LD_LIBRARY_PATH, or install one whole cuDNN",
+       "ls the folders of libcudnn*.so.9"},
+      {"cudnn-part-missing",
+       "A part of cuDNN is missing",
+       {"unable to load any of {libcudnn", "could not load library libcudnn",
+        "cudnn_status_sublibrary_loading_failed", "could not locate cudnn library"},
+       "parts of cuDNN are missing: {parts}",
+       "install it anew (PyPI: nvidia-cudnn-cu13; scripts/setup.sh --cuda)",
+       "ls the folder of libcudnn.so.9"},
+      {"nvcc-missing",
+       "nvcc not found",
+       {"nvcc: command not found", "nvcc: not found", "nvcc not found", "failed to find nvcc",
+        "no cmake_cuda_compiler could be found"},
+       "there is no CUDA compiler (nvcc); only building the CUDA unit's kernels needs one",
+       "scripts/setup.sh --cuda installs one without root; or set CUDA_HOME to a CUDA Toolkit",
+       "nvcc --version"},
+      {"compiler-missing",
+       "No C++ compiler",
+       {"no cmake_cxx_compiler could be found"},
+       "there is no C++ compiler; only building trainctl needs one",
+       "apt-get install g++ (Debian, Ubuntu) or dnf install gcc-c++ (RHEL); GCC 11 or newer",
+       "c++ --version"},
+      {"pip-no-version",
+       "pip: Could not find a version that satisfies the requirement torch",
+       {"could not find a version that satisfies the requirement",
+        "no matching distribution found for"},
+       "pip finds no wheel for this Python or machine: torch 2.11 has them for Python 3.10 to "
+       "3.13 on x86-64 with glibc 2.28 or newer, and an old pip does not know their tags",
+       "use such a Python (python3.11 -m venv …), update pip (python -m pip install -U pip), and "
+       "check that the package index can be reached and has torch 2.11",
+       "python3 --version; pip debug --verbose lists the tags it takes"},
+  };
+  return kRows;
+}
+
+}  // namespace trainctl
