@@ -8,5 +8,8 @@
 namespace trainctl {
 
 std::span<const ExplanationRow> doctor_explanations();
+std::span<const ExplanationRow> memory_explanations();
+std::span<const ExplanationRow> cudnn_explanations();
+std::span<const ExplanationRow> nccl_explanations();
 
 }  // namespace trainctl
