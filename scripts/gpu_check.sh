@@ -3,7 +3,8 @@
 #   scripts/gpu_check.sh [--keep]        --keep leaves runs and logs, and says where
 # Runs the quickstart; the reference TinyTransformer in fp32, TF32, bf16 and fp16 with loss scaling;
 # the same losses on CPU and GPU; deterministic runs twice; each attention back end; one rank per GPU over
-# NCCL where there are several.
+# NCCL where there are several. doctor has to find the machine fit and name its GPU, and its preflight to run
+# every step.
 # Exit code: 0 all passed, 1 something failed, 3 no usable GPU (the reason is printed).
 #
 # TRAINCTL names the program (default: build/release/bin/trainctl). GPU_CHECK_DEVICE=cpu rehearses every
@@ -77,8 +78,11 @@ row() {
   printf '    %-4s %s%s\n' "$1" "$2" "${4:+: $4}"
 }
 
-# why NAME: the last line of a case's log, for the table.
-why() { tail -n 1 "$WORK/$1.log" 2>/dev/null | cut -c1-200; }
+# why NAME: what a case's log says went wrong, for the table.
+why() {
+  { grep -E 'trainctl: error: ' "$WORK/$1.log" || tail -n 1 "$WORK/$1.log"; } 2>/dev/null |
+    tail -n 1 | cut -c1-200
+}
 
 # Both runs logged the same number of losses, none differing by more than the factor TOLERANCE. Prints the
 # largest difference.
@@ -176,6 +180,36 @@ check_attention() {
   esac
 }
 
+# Fit, and the GPU's name as the driver gives it.
+check_doctor() {
+  local code=0 name
+  timeout --kill-after=10 "$CASE_LIMIT" "$TRAINCTL" doctor --verbose --device "$DEVICE" --output-dir "$WORK" \
+    >"$WORK/doctor.log" 2>&1 || code=$?
+  if [[ $code -ne 0 ]]; then
+    row FAIL doctor "" "exit code $code: $(grep -m 1 FAIL "$WORK/doctor.log" || why doctor)"
+    return
+  fi
+  name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
+  if [[ $DEVICE != cpu && -n $name ]] && ! grep -qF "$name" "$WORK/doctor.log"; then
+    row FAIL doctor "" "it does not name $name"
+    return
+  fi
+  row PASS doctor "" "$(tail -n 1 "$WORK/doctor.log")"
+}
+
+# Every step of the preflight has a figure; kernels that this GPU does not have are told with the reason.
+check_preflight() {
+  local code=0
+  timeout --kill-after=10 "$CASE_LIMIT" "$TRAINCTL" doctor --preflight --device "$DEVICE" --output-dir "$WORK" \
+    >"$WORK/preflight.log" 2>&1 || code=$?
+  if [[ $code -ne 0 ]]; then
+    row FAIL preflight "" "exit code $code: $(grep -m 1 FAILED "$WORK/preflight.log" || why preflight)"
+    return
+  fi
+  row PASS preflight "" "$(sed -n 's/^ *matmul bf16 *\([0-9.]* [A-Z]*FLOP\/s\).*/bf16 products \1/p' "$WORK/preflight.log")"
+  sed 's/^/    /' "$WORK/preflight.log"
+}
+
 # As many ranks as there are GPUs, against one rank with the same global batch.
 check_ranks() {
   local ranks result=PASS detail
@@ -224,6 +258,9 @@ elif [[ $code -ne 0 ]]; then
 fi
 grep -E '^ *(device|GPU|GPU memory|driver|libraries|processor|attention)  ' "$WORK/device.log" || true
 
+step "Doctor"
+check_doctor
+check_preflight
 step "Quickstart"
 check_quickstart
 step "Reference TinyTransformer (R8)"

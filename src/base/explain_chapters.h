@@ -15,5 +15,8 @@ std::span<const ExplanationRow> limits_explanations();
 std::span<const ExplanationRow> network_explanations();
 std::span<const ExplanationRow> storage_explanations();
 std::span<const ExplanationRow> context_explanations();
+std::span<const ExplanationRow> memory_explanations();
+std::span<const ExplanationRow> cudnn_explanations();
+std::span<const ExplanationRow> nccl_explanations();
 
 }  // namespace trainctl

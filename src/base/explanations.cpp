@@ -38,6 +38,21 @@ std::string fill(std::string_view text, const Facts& facts, const char* missing)
   return out;
 }
 
+constexpr const char* kUnknown = "…";
+
+// What stands in brackets around a fact that is not known says nothing.
+std::string without_unknown(std::string text) {
+  for (size_t at = text.find(kUnknown); at != std::string::npos; at = text.find(kUnknown, at + 1)) {
+    const size_t open = text.rfind(" (", at);
+    const size_t close = text.find(')', at);
+    if (open == std::string::npos || close == std::string::npos) continue;
+    if (text.find(')', open) != close) continue;
+    text.erase(open, close + 1 - open);
+    at = open;
+  }
+  return text;
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -64,6 +79,9 @@ std::span<const ExplanationGroup> explanation_groups() {
       ExplanationGroup{"The NVIDIA driver and CUDA", driver_explanations()},
       ExplanationGroup{"Libraries and tools", library_explanations()},
       ExplanationGroup{"GPUs", gpu_explanations()},
+      ExplanationGroup{"NCCL, Gloo and the connections between ranks", nccl_explanations()},
+      ExplanationGroup{"Memory", memory_explanations()},
+      ExplanationGroup{"cuDNN, cuBLAS and kernels on the GPU", cudnn_explanations()},
       ExplanationGroup{"Limits of the system", limits_explanations()},
       ExplanationGroup{"Network and launching", network_explanations()},
       ExplanationGroup{"Files and folders", storage_explanations()},
@@ -78,13 +96,22 @@ Explanation explain(std::string_view id, const Facts& facts) {
   return {fill(row.cause, facts, nullptr), fill(row.cure, facts, nullptr)};
 }
 
+RecognizedError fill_row(const ExplanationRow& row, const Facts& facts) {
+  const auto filled = [&](const char* text) {
+    return std::string_view(text).find('{') == std::string_view::npos
+               ? std::string(text)
+               : without_unknown(fill(text, facts, kUnknown));
+  };
+  return {&row, {filled(row.cause), filled(row.cure)}};
+}
+
 std::optional<RecognizedError> recognize_error(std::string_view text, const Facts& facts) {
   const std::string said = lower(text);
   for (const ExplanationGroup& group : explanation_groups()) {
     for (const ExplanationRow& row : group.rows) {
       for (const char* pattern : row.patterns) {
         if (!matches(said, lower(pattern))) continue;
-        return RecognizedError{&row, {fill(row.cause, facts, "…"), fill(row.cure, facts, "…")}};
+        return fill_row(row, facts);
       }
     }
   }

@@ -177,6 +177,26 @@ uint64_t memory_limit(const fs::path& root) {
   return limit;
 }
 
+std::optional<uint64_t> available_memory(const fs::path& root) {
+  std::optional<uint64_t> left;
+  const auto consider = [&left](uint64_t bytes) { left = std::min(left.value_or(bytes), bytes); };
+  if (const uint64_t system = kilobytes_field(root / "proc/meminfo", "MemAvailable:"); system > 0) {
+    consider(system);
+  }
+  const auto below_limit = [&](const fs::path& limit_file, const fs::path& usage_file) {
+    const std::optional<int64_t> limit = parse_int(first_line(limit_file).value_or(""));
+    const std::optional<int64_t> usage = parse_int(first_line(usage_file).value_or(""));
+    if (limit && usage) consider(static_cast<uint64_t>(std::max<int64_t>(*limit - *usage, 0)));
+  };
+  for (const fs::path& folder : cgroup_folders(root, "")) {
+    below_limit(folder / "memory.max", folder / "memory.current");
+  }
+  for (const fs::path& folder : cgroup_folders(root, "memory")) {
+    below_limit(folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes");
+  }
+  return left;
+}
+
 OomKills oom_kills(const fs::path& root) {
   const auto counter = [](const fs::path& file) -> uint64_t {
     std::ifstream in(file);

@@ -5,28 +5,23 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/doctor_arguments.h"
+#include "cli/doctor_explain.h"
+#include "cli/doctor_preflight.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
+#include "trainctl/base/error.h"
+#include "trainctl/base/explanations.h"
 #include "trainctl/doctor/compare.h"
 #include "trainctl/doctor/doctor.h"
 #include "trainctl/launch/endpoint.h"
 
 namespace trainctl {
-namespace {
-
-struct DoctorArguments {
-  DoctorOptions options;
-  bool json = false, verbose = false;
-  std::vector<std::string> compare;  // one: with this machine; two: with each other
-  std::string snapshot;              // a run's child writes it there and says nothing
-  int snapshot_of = 0;               // the run's process
-  std::string root = "/", output_dir;
-  double deadline = 0;  // seconds; 0: the default
-};
 
 std::optional<int> parse_doctor_arguments(const Arguments& words, DoctorArguments* out) {
   DoctorOptions& options = out->options;
-  out->output_dir = options.output_dir.string();
+  std::string output_dir = options.output_dir.string(), root = options.root.string(), explain;
+  double deadline = 0;
   CLI::App app(
       "Says whether this machine is fit to train on, and if not, why and what to do.\n"
       "Changes nothing. Exit code 0: fit, 3: not fit.",
@@ -35,10 +30,21 @@ std::optional<int> parse_doctor_arguments(const Arguments& words, DoctorArgument
   app.add_flag("--verbose", out->verbose, "Everything that was found, not only what matters");
   app.add_option("--device", options.device, "What a run would use: auto (a GPU), cpu, cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--output-dir", out->output_dir, "Where runs would be written");
+  app.add_option("--output-dir", output_dir, "Where runs would be written");
   add_repeated(&app, "--host", &options.hosts, "NAME or NAME:PORT that must be reachable");
-  app.add_option("--deadline", out->deadline, "Seconds that each group of probes may take (1.8)")
-      ->check(CLI::Range(0.1, 3600.0));
+  app.add_option(
+         "--deadline", deadline,
+         "Seconds that each group of probes (1.8) or each step of the preflight (60) may take")
+      ->check(CLI::Range(0.1, 86400.0));
+  CLI::Option* asked =
+      app.add_option("--explain", explain,
+                     "Says what an error means: its text, a log file, - for standard input, or a "
+                     "name from docs/troubleshooting.md; exits 1 where nothing is known of it")
+          ->option_text("TEXT");
+  app.add_flag("--docs", out->docs, "Prints docs/troubleshooting.md: every error that is known");
+  app.add_flag("--preflight", out->preflight,
+               "Loads the engine and times products, attention, all-reduce and writing; also under "
+               "launch, where it names slow and silent ranks");
   app.add_option("--compare", out->compare,
                  "RUN or FILE (of doctor --json): what is different here; two of them: between "
                  "them. Exit code 0: nothing that can change numbers, 3: something can")
@@ -47,16 +53,20 @@ std::optional<int> parse_doctor_arguments(const Arguments& words, DoctorArgument
   // For a run itself, and for looking at another machine's /proc, /sys, /dev and /etc.
   app.add_option("--snapshot", out->snapshot)->group("");
   app.add_option("--snapshot-of", out->snapshot_of)->group("");
-  app.add_option("--root", out->root)->group("");
+  app.add_option("--root", root)->group("");
   if (const auto done = parse_arguments(&app, words)) return done;
-  options.output_dir = out->output_dir;
+  options.output_dir = output_dir;
   for (const std::string& host : options.hosts) parse_endpoint(host, "--host");
-  options.root = out->root;
-  if (out->deadline > 0) {
-    options.deadline = std::chrono::milliseconds(static_cast<int64_t>(out->deadline * 1000));
+  options.root = root;
+  if (!asked->empty()) out->explain = explain;
+  if (deadline > 0) {
+    options.deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+    out->preflight_deadline = deadline;
   }
   return std::nullopt;
 }
+
+namespace {
 
 // Beside a run: out of its way, and never longer than it.
 void write_snapshot(const DoctorArguments& arguments) {
@@ -100,6 +110,12 @@ int doctor_command(const Arguments& words) {
     write_snapshot(arguments);
     return 0;
   }
+  if (arguments.docs) {
+    terminal().print(troubleshooting_markdown());
+    return 0;
+  }
+  if (arguments.explain) return explain_command(*arguments.explain, arguments.json);
+  if (arguments.preflight) return preflight_command(arguments);
   if (!arguments.compare.empty()) return compare(arguments);
   const Diagnosis diagnosis = diagnose(arguments.options);
   DiagnosisStyle style;

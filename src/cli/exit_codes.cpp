@@ -14,7 +14,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {ExitCode::kOk, "done"},
-    {ExitCode::kTrainingFailed, "training failed: it diverged, or a defect"},
+    {ExitCode::kTrainingFailed, "training failed: it diverged, ran out of memory, or a defect"},
     {ExitCode::kUsage, "command line or config wrong"},
     {ExitCode::kEnvironment, "the machine is not fit: driver, library, GPU, NCCL, port"},
     {ExitCode::kData, "data wrong"},

@@ -1,5 +1,6 @@
 // trainctl launch [flags] CONFIG.json | run … | script.py … | -- program …
 #include "cli/command.h"
+#include "cli/doctor_arguments.h"
 #include "cli/run_arguments.h"
 #include "cli/terminal.h"
 #include "trainctl/base/log.h"
@@ -15,6 +16,7 @@ constexpr const char* kLaunchUsage =
     "Usage:\n"
     "  trainctl launch [flags] CONFIG.json [flags of run]   train from a config\n"
     "  trainctl launch [flags] run CONFIG.json [flags]      the same\n"
+    "  trainctl launch [flags] doctor --preflight           tries and times this machine's ranks\n"
     "  trainctl launch [flags] SCRIPT.py [arguments]        a Python script, as torchrun\n"
     "  trainctl launch [flags] -m MODULE [arguments]        a Python module\n"
     "  trainctl launch [flags] -- PROGRAM [arguments]       any program\n\n"
@@ -43,6 +45,21 @@ std::optional<int> check_run(LaunchJob* job) {
   return std::nullopt;
 }
 
+// A machine is diagnosed once; several ranks have something to measure together.
+std::optional<int> check_doctor(LaunchJob* job) {
+  DoctorArguments arguments;
+  const Arguments& words = job->target.command;
+  if (const auto done = parse_doctor_arguments({words.begin() + 1, words.end()}, &arguments))
+    return done;
+  if (!arguments.preflight) {
+    throw usage_error(
+        "launch starts ranks that work together, which 'trainctl doctor' has a use for with "
+        "--preflight only; add it, or run doctor by itself");
+  }
+  job->device = arguments.options.device;
+  return std::nullopt;
+}
+
 // The launcher queues its records with the ranks' lines; what follows it goes to the terminal
 // again.
 struct TerminalLogAgain {
@@ -66,7 +83,9 @@ int launch_command(const Arguments& words) {
   job.options = line.options;
   apply_launch_defaults(environment, &job.options);
   job.target = resolve_target(line, environment);
-  if (job.target.is_trainctl()) {
+  if (job.target.is_trainctl() && job.target.command[0] == "doctor") {
+    if (const auto done = check_doctor(&job)) return *done;
+  } else if (job.target.is_trainctl()) {
     if (const auto done = check_run(&job)) return *done;
   }
   const TerminalLogAgain after;

@@ -90,6 +90,13 @@ class CudaDevice : public Device {
   HeaderLines report() const override;
   MemoryStats memory() const override;
 
+  std::optional<uint64_t> free_memory() const override;
+
+  // Ampere's tensor cores brought both.
+  Abilities abilities() const override {
+    return {.tf32 = properties_.major >= 8, .fast_bf16 = properties_.major >= 8};
+  }
+
   void reset_peak_memory() override { c10::cuda::CUDACachingAllocator::resetPeakStats(index_); }
 
   void synchronize() override {
@@ -144,6 +151,16 @@ MemoryStats CudaDevice::memory() const {
   const auto all = static_cast<size_t>(StatType::AGGREGATE);
   return {bytes(stats.allocated_bytes[all].current), bytes(stats.reserved_bytes[all].current),
           bytes(stats.allocated_bytes[all].peak), properties_.totalGlobalMem};
+}
+
+// The runtime itself, and of this thread's GPU, which make_cuda_device has set: checks of ATen's, a
+// guard's too, would throw in the middle of another error.
+std::optional<uint64_t> CudaDevice::free_memory() const {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) return free_bytes;
+  (void)cudaGetLastError();
+  return std::nullopt;
 }
 
 at::Tensor CudaDevice::to_device(const at::Tensor& host) {

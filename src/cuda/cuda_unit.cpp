@@ -80,10 +80,9 @@ TRAINCTL_CUDA_EXPORT int trainctl_cuda_make_nccl_backend(const TrainctlCudaHost*
     return 0;
   } catch (const c10::Error& e) {
     host->error(host->user, static_cast<int>(ExitCode::kEnvironment), 0, "",
-                (std::string("NCCL does not start: ") + e.what_without_backtrace()).c_str());
+                e.what_without_backtrace());
   } catch (const std::exception& e) {
-    host->error(host->user, static_cast<int>(ExitCode::kEnvironment), 0, "",
-                (std::string("NCCL does not start: ") + e.what()).c_str());
+    host->error(host->user, static_cast<int>(ExitCode::kEnvironment), 0, "", e.what());
   }
   return 1;
 }

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 #include <filesystem>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
@@ -18,7 +18,9 @@
 #include "trainctl/config/load.h"
 #include "trainctl/engine/engine_api.h"
 #include "trainctl/parallel/communicator.h"
+#include "trainctl/runtime/explained.h"
 #include "trainctl/train/generate_command.h"
+#include "trainctl/train/preflight.h"
 #include "trainctl/train/trainer.h"
 
 namespace trainctl {
@@ -68,11 +70,22 @@ ExitCode generate_command(const Json& request, const RunHost& host) {
   return run_generate(command, host);
 }
 
+ExitCode preflight_command(const Json& request, const RunHost& host) {
+  const Json& options = request.at("options");
+  PreflightOptions preflight;
+  preflight.device = options.at("device").get<std::string>();
+  preflight.output_dir = options.at("output_dir").get<std::string>();
+  preflight.deadline = options.at("deadline").get<double>();
+  preflight.json = options.at("json").get<bool>();
+  return run_preflight(preflight, world_of(request), host);
+}
+
 struct CommandRow {
   const char* name;
   ExitCode (*function)(const Json&, const RunHost&);
 };
-constexpr CommandRow kCommands[] = {{"run", run_command}, {"generate", generate_command}};
+constexpr CommandRow kCommands[] = {
+    {"run", run_command}, {"generate", generate_command}, {"preflight", preflight_command}};
 
 ExitCode dispatch(const Json& request, const RunHost& host) {
   const std::string name = request.at("command").get<std::string>();
@@ -80,24 +93,6 @@ ExitCode dispatch(const Json& request, const RunHost& host) {
     if (name == row.name) return row.function(request, host);
   }
   throw std::logic_error("the engine knows no command '" + name + "'");
-}
-
-constexpr const char* kOutOfMemory =
-    "out of memory; lower training.micro_batch_size (and keep global_batch_size: accumulation "
-    "makes up for it) or "
-    "data.seq_len";
-
-// LibTorch reports exhausted memory with a type of its own on CUDA, and as a plain error on CPU.
-std::string explain(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  const bool out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                             text.find("can't allocate memory") != std::string::npos;
-  if (!out_of_memory) return std::string("defect: ") + error.what();
-  const size_t amount = text.find("you tried to allocate");
-  return kOutOfMemory +
-         (amount == std::string::npos
-              ? ""
-              : " (" + text.substr(amount, text.find_first_of(".\n", amount) - amount) + ")");
 }
 
 int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
@@ -109,6 +104,24 @@ int fail(const TrainctlHost& host, ExitCode code, const std::string& text) {
     ::_exit(static_cast<int>(code));
   }
   return static_cast<int>(code);
+}
+
+int fail_with(const TrainctlHost& host, const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UserError& e) {
+    return fail(host, e.code(), e.what());
+  } catch (const std::filesystem::filesystem_error& e) {
+    return fail(host, ExitCode::kUsage,
+                "cannot use '" + e.path1().string() + "': " + e.code().message());
+  } catch (const std::system_error& e) {
+    return fail(host, ExitCode::kEnvironment,
+                std::string("the system refused a thread or another resource: ") + e.what() +
+                    "; lower data.workers and backend.threads, or raise the limit on processes "
+                    "(ulimit -u)");
+  } catch (const std::exception& e) {
+    return fail(host, ExitCode::kTrainingFailed, std::string("defect: ") + e.what());
+  }
 }
 
 // Several ranks say the same things: rank 0 does it for all, and each host's first rank warns of
@@ -143,21 +156,7 @@ extern "C" __attribute__((visibility("default"))) int trainctl_engine_call(
     const int code = static_cast<int>(dispatch(json, wrap(*host)));
     set_log_sink(nullptr);
     return code;
-  } catch (const UserError& error) {
-    return fail(*host, error.code(), error.what());
-  } catch (const c10::Error& error) {
-    return fail(*host, ExitCode::kTrainingFailed, explain(error));
-  } catch (const std::filesystem::filesystem_error& error) {
-    return fail(*host, ExitCode::kUsage,
-                "cannot use '" + error.path1().string() + "': " + error.code().message());
-  } catch (const std::system_error& error) {
-    return fail(*host, ExitCode::kEnvironment,
-                std::string("the system refused a thread or another resource: ") + error.what() +
-                    "; lower data.workers and backend.threads, or raise the limit on processes "
-                    "(ulimit -u)");
-  } catch (const std::bad_alloc&) {
-    return fail(*host, ExitCode::kTrainingFailed, kOutOfMemory);
-  } catch (const std::exception& error) {
-    return fail(*host, ExitCode::kTrainingFailed, std::string("defect: ") + error.what());
+  } catch (const std::exception&) {
+    return fail_with(*host, explained(std::current_exception()));
   }
 }

@@ -21,7 +21,7 @@ struct OwnCommand {
 };
 constexpr OwnCommand kOwnCommands[] = {
     {"run", true, true},         {"eval", true, false},        {"bench", true, false},
-    {"doctor", true, false},     {"config", false, true},      {"generate", false, true},
+    {"doctor", true, true},      {"config", false, true},      {"generate", false, true},
     {"launch", false, true},     {"plan", false, false},       {"data", false, false},
     {"export", false, false},    {"report", false, false},     {"top", false, false},
     {"tokenizer", false, false}, {"checkpoint", false, false},

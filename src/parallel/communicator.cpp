@@ -6,6 +6,7 @@
 
 #include "parallel/failure.h"
 #include "trainctl/parallel/gradient_sync.h"
+#include "trainctl/runtime/explained.h"
 
 namespace trainctl {
 namespace {
@@ -81,7 +82,7 @@ void Communicator::together(const char* what, const std::function<void()>& work)
   try {
     work();
   } catch (const std::exception&) {
-    error = std::current_exception();
+    error = explained(std::current_exception());
   }
   const std::vector<std::string> outcomes = gather(to_json(outcome_of(error)), what);
   // The first rank with an error explains it; others with the same one need not repeat it.

@@ -30,9 +30,10 @@ void require_right_sum(Communicator& communicator, const at::Tensor& bucket) {
 
 }  // namespace
 
-std::string all_reduce_self_test(Communicator& communicator, double bucket_mb, Device& device) {
+std::optional<AllReduceRate> measure_all_reduce(Communicator& communicator, double bucket_mb,
+                                                Device& device, double seconds) {
   const WorldShape shape = communicator.shape();
-  if (shape.world_size == 1) return "one process: nothing to measure";
+  if (shape.world_size == 1) return std::nullopt;
   const auto count = std::max<int64_t>(static_cast<int64_t>(bucket_mb * (1 << 20)) / 4, 1);
   const at::Tensor bucket =
       at::zeros({count}, at::TensorOptions(device.torch_device()).dtype(at::kFloat));
@@ -41,24 +42,29 @@ std::string all_reduce_self_test(Communicator& communicator, double bucket_mb, D
   device.synchronize();
   // Rank 0's clock decides after each round when it is enough.
   const auto begin = std::chrono::steady_clock::now();
-  int64_t rounds = 0;
-  double seconds = 0;
+  AllReduceRate rate;
+  rate.bytes = count * 4;
   for (bool more = true; more;) {
     constexpr int kRound = 4;
     for (int i = 0; i < kRound; ++i) communicator.sum(bucket, "self-test");
     device.synchronize();
-    rounds += kRound;
-    seconds = seconds_since(begin);
-    more = communicator.from_main(seconds < kSeconds ? "on" : "end", "self-test") == "on";
+    rate.rounds += kRound;
+    rate.seconds = seconds_since(begin);
+    more = communicator.from_main(rate.seconds < seconds ? "on" : "end", "self-test") == "on";
   }
-  // As nccl-tests count: what each rank's link must carry, whatever the algorithm.
   const auto ranks = static_cast<double>(shape.world_size);
-  const double bytes = static_cast<double>(count) * 4 * static_cast<double>(rounds);
-  const double bus = 2 * (ranks - 1) / ranks * bytes / seconds;
+  const double bytes = static_cast<double>(rate.bytes) * static_cast<double>(rate.rounds);
+  rate.bus_bytes_per_second = 2 * (ranks - 1) / ranks * bytes / rate.seconds;
+  return rate;
+}
+
+std::string all_reduce_self_test(Communicator& communicator, double bucket_mb, Device& device) {
+  const auto rate = measure_all_reduce(communicator, bucket_mb, device, kSeconds);
+  if (!rate) return "one process: nothing to measure";
   char text[96];
-  std::snprintf(text, sizeof text, "%.2f GB/s bus bandwidth (%lld × %s in %.1f s)", bus / 1e9,
-                static_cast<long long>(rounds),
-                human_bytes(static_cast<uint64_t>(count) * 4).c_str(), seconds);
+  std::snprintf(text, sizeof text, "%.2f GB/s bus bandwidth (%lld × %s in %.1f s)",
+                rate->bus_bytes_per_second / 1e9, static_cast<long long>(rate->rounds),
+                human_bytes(static_cast<uint64_t>(rate->bytes)).c_str(), rate->seconds);
   return text;
 }
 

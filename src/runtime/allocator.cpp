@@ -14,6 +14,8 @@
 #include <mutex>
 #include <vector>
 
+#include "trainctl/base/out_of_memory.h"
+
 namespace trainctl {
 namespace {
 
@@ -80,6 +82,12 @@ class CachingAllocator final : public c10::Allocator {
     if (block == nullptr) {
       release_if_hoarding(size.bytes);
       block = from_system(size.bytes);
+      if (block == nullptr) {  // what is kept for later ones may be what is missing
+        release_all_locked();
+        block = from_system(size.bytes);
+      }
+      // ATen's own words, which its callers and ours know, and what is known here alone.
+      TORCH_CHECK(block != nullptr, cpu_out_of_memory_text(size.bytes, stats_.live));
       block->bytes = size.bytes;
       block->class_index = size.index;
       ++stats_.from_system;
@@ -125,6 +133,7 @@ class CachingAllocator final : public c10::Allocator {
     stats_.cached = 0;
   }
 
+  // Null where it gives no more.
   static Header* from_system(size_t bytes) {
     void* memory = nullptr;
     if (bytes < kHugePage) {
@@ -132,10 +141,6 @@ class CachingAllocator final : public c10::Allocator {
     } else {
       memory = map_aligned(bytes);
     }
-    // ATen's own words, which its callers and ours know.
-    TORCH_CHECK(memory != nullptr,
-                "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
-                " bytes.");
     return static_cast<Header*>(memory);
   }
 

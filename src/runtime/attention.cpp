@@ -57,6 +57,25 @@ class QuietWarnings : public c10::WarningHandler {
   c10::WarningHandler* previous_;
 };
 
+// Keeps them: they say why a kernel does not fit.
+class KeptWarnings : public c10::WarningHandler {
+ public:
+  KeptWarnings() : previous_(c10::WarningUtils::get_warning_handler()) {
+    c10::WarningUtils::set_warning_handler(this);
+  }
+  ~KeptWarnings() override { c10::WarningUtils::set_warning_handler(previous_); }
+  KeptWarnings(const KeptWarnings&) = delete;
+  KeptWarnings& operator=(const KeptWarnings&) = delete;
+  void process(const c10::Warning& warning) override { last_ = warning.msg(); }
+  const std::string& last() const { return last_; }
+
+ private:
+  c10::WarningHandler* previous_;
+  std::string last_;
+};
+
+std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 // Asks ATen's own dispatcher with tensors of the shape and type that the model will bring.
 at::SDPBackend attention_choice(const Config& config, const at::Device& device) {
   const ModelConfig& model = config.model;
@@ -93,6 +112,26 @@ std::string attention_subject(const Config& config, const at::Device& device) {
 }
 
 }  // namespace
+
+std::vector<AttentionTrial> try_attention_backends(const at::Device& device,
+                                                   const std::function<double()>& run) {
+  std::vector<AttentionTrial> trials;
+  for (const AttentionKernel& kernel : kAttentionKernels) {
+    if (!device.is_cuda() && !kernel.on_cpu) continue;
+    AttentionTrial trial{kernel.name, "", 0};
+    enable_attention(kernel.backend);
+    const KeptWarnings warnings;
+    try {
+      trial.result = run();
+    } catch (const c10::Error& error) {
+      trial.reason = first_line_of(
+          warnings.last().empty() ? std::string(error.what_without_backtrace()) : warnings.last());
+    }
+    trials.push_back(trial);
+  }
+  enable_attention(AttentionBackend::kAuto);
+  return trials;
+}
 
 std::string select_attention(const Config& config, const at::Device& device) {
   const AttentionBackend wanted = config.backend.attention;

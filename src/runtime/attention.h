@@ -3,7 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "trainctl/config/config.h"
 
@@ -13,5 +15,15 @@ namespace trainctl {
 // names the one ATen takes for this model in training. Throws usage_error for a back end that this
 // device does not have, or that cannot serve this model there, naming those that can.
 std::string select_attention(const Config& config, const at::Device& device);
+
+// Each back end by itself: `run` is called with that one alone enabled. Where it cannot serve what
+// `run` computes, `reason` says why. Afterwards all are enabled.
+struct AttentionTrial {
+  const char* name;
+  std::string reason;  // empty: `run` came to its end
+  double result = 0;   // what `run` returned
+};
+std::vector<AttentionTrial> try_attention_backends(const at::Device& device,
+                                                   const std::function<double()>& run);
 
 }  // namespace trainctl

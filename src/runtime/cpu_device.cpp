@@ -48,6 +48,10 @@ class CpuDevice : public Device {
     return {resident.current, 0, resident.peak, memory_limit()};
   }
 
+  std::optional<uint64_t> free_memory() const override { return available_memory(); }
+  Abilities abilities() const override {
+    return {.tf32 = false, .fast_bf16 = __builtin_cpu_supports("avx512bf16") != 0};
+  }
   void reset_peak_memory() override { reset_resident_peak(); }
   void synchronize() override {}
   at::Tensor pin(at::Tensor host) override { return host; }

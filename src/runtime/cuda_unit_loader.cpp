@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "trainctl/base/library_error.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/shared_objects.h"
 #include "trainctl/base/version.h"
@@ -122,7 +123,9 @@ void* make_nccl_backend(void* store, int rank, int size, int64_t timeout_ms) {
   const TrainctlCudaHost host = {&failure, log_from_unit, error_from_unit};
   void* backend = nullptr;
   if (make(&host, store, rank, size, timeout_ms, &backend) == 0) return backend;
-  throw UserError(static_cast<ExitCode>(failure.exit_code), failure.text);
+  const auto known = recognize_library_error(failure.text, gather_error_evidence());
+  throw UserError(static_cast<ExitCode>(failure.exit_code),
+                  "NCCL does not start: " + (known ? known->message() : failure.text));
 }
 
 }  // namespace trainctl

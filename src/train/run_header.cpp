@@ -1,11 +1,53 @@
+#include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
+
 #include "train/trainer_session.h"
+#include "trainctl/base/host.h"
+#include "trainctl/base/log.h"
 #include "trainctl/base/strings.h"
 #include "trainctl/base/version.h"
+#include "trainctl/plan/slow_paths.h"
 #include "trainctl/report/header.h"
 
 namespace trainctl {
+namespace {
+
+// As apply_backend divides them: a task of srun has its own where Slurm counts them per task.
+int64_t own_processors(const ProcessWorld& world) {
+  const CpuBudget budget = cpu_budget();
+  const bool per_task = world.source == "srun" && budget.slurm.has_value();
+  return std::max<int64_t>(1, budget.usable / (per_task ? 1 : world.local_world_size));
+}
+
+std::string value_of(const HeaderLines& lines, const std::string& label) {
+  const auto line = std::find_if(lines.begin(), lines.end(),
+                                 [&](const auto& entry) { return entry.first == label; });
+  return line == lines.end() ? "" : line->second;
+}
+
+}  // namespace
+
+// Rank 0 alone says it: it is the one that prints the header.
+void TrainingSession::warn_of_slow_paths() const {
+  SlowPathFacts facts;
+  const Abilities abilities = device_->abilities();
+  facts.cuda = device_->torch_device().is_cuda();
+  facts.tf32 = abilities.tf32;
+  facts.fast_bf16 = abilities.fast_bf16;
+  facts.threads = state_.threads;
+  facts.processors = own_processors(communicator_.world());
+  facts.attention = value_of(backend_lines_, "attention");
+  facts.cpu_capability = at::get_cpu_capability();
+  facts.varying_shapes = varying_shapes_;
+  facts.validation_sequences = datasets_.validation ? datasets_.validation->size() : 0;
+#ifndef NDEBUG
+  facts.optimized_build = false;
+#endif
+  for (const SlowPath& path : slow_paths(config_, plan_, facts))
+    log_warning("slow path: " + path.warning);
+}
 
 void TrainingSession::print_header() const {
   HeaderLines lines;

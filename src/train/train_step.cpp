@@ -25,6 +25,7 @@ StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_
   at::Tensor loss;
   for (size_t i = 0; i < batch.micro_batches.size(); ++i) {
     const MicroBatch& micro_batch = batch.micro_batches[i];
+    progress_ = {Phase::kForward, i, batch.micro_batches.size()};
     if (config_.model.dropout > 0) device_.seed(dropout_seed(step, i));
     at::Tensor micro_loss;
     {
@@ -35,10 +36,12 @@ StepResult TrainStep::run(const StepBatch& batch, int64_t step, double learning_
     }
     const bool last = i + 1 == batch.micro_batches.size();
     if (last) before_last_backward();
+    progress_.phase = Phase::kBackward;
     sync_.backward(scaler_.scale(micro_loss), last);
     loss = loss.defined() ? loss + micro_loss.detach() : micro_loss.detach();
   }
 
+  progress_.phase = Phase::kUpdate;
   const std::vector<at::Tensor> grads = optimizer_.gradients();
   scaler_.unscale(grads);
   const at::Tensor grad_norm = gradient_norm(grads);

@@ -15,6 +15,7 @@
 #include "trainctl/parallel/self_test.h"
 #include "trainctl/plan/capacity.h"
 #include "trainctl/report/sinks.h"
+#include "trainctl/runtime/explained.h"
 
 namespace trainctl {
 
@@ -51,10 +52,7 @@ void TrainingSession::open_data_and_device() {
   state_.ranks = communicator_.world().world_size;
   state_.dataset_fingerprint = datasets_.train->fingerprint();
   if (!communicator_.is_main()) return;
-  if (const std::string warning = varying_shapes(config_, extent, plan_.batch);
-      !warning.empty() && device_->torch_device().is_cuda()) {
-    log_warning(warning);
-  }
+  varying_shapes_ = varying_shapes(config_, extent, plan_.batch);
   for (const std::string& warning : plan_.warnings) log_warning(warning);
 }
 
@@ -91,14 +89,16 @@ bool TrainingSession::stopped_early() const {
 ExitCode TrainingSession::run() {
   try {
     return finished() ? say_finished() : train_to_the_end();
-  } catch (const std::exception& error) {
-    if (log_ && *error.what() != '\0') log_->write(std::string("error: ") + error.what() + "\n");
-    throw;
+  } catch (const std::exception&) {
+    const std::exception_ptr error = explain(std::current_exception());
+    const std::string text = error_text(error);
+    if (log_ && !text.empty()) log_->write("error: " + text + "\n");
+    std::rethrow_exception(error);
   }
 }
 
 ExitCode TrainingSession::train_to_the_end() {
-  communicator_.together("start: model", [this] { build(); });
+  communicator_.together("start: model", [this] { explaining([this] { build(); }); });
   check_parameters_equal(*model_, communicator_, 0);
   sync_ = communicator_.make_gradient_sync(model_->parameters(), config_.parallel);
   if (config_.parallel.self_test) {
@@ -143,6 +143,7 @@ void TrainingSession::open_sinks() {
   sinks.push_back(make_jsonl_sink(directory_->metrics(), state_.step));
   sinks_ = std::make_unique<CompositeSink>(std::move(sinks));
   print_header();
+  warn_of_slow_paths();
 }
 
 namespace {

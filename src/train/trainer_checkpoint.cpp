@@ -147,7 +147,7 @@ void TrainingSession::restore() {
 }
 
 void TrainingSession::save(bool required) {
-  communicator_.enter(state_.step, "saving a checkpoint");
+  enter(state_.step, "saving a checkpoint");
   if (!communicator_.is_main()) return;
   CheckpointContent content;
   content.step = state_.step;

@@ -50,7 +50,7 @@ ExitCode TrainingSession::finish(LoopEnd end) {
   if (done && validated_step_ != state_.step) validate();
   if (options_.print_param_hash)
     host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
-  communicator_.enter(state_.step, "saving the results");
+  enter(state_.step, "saving the results");
   communicator_.together("saving of the results", [&] {
     if (communicator_.is_main()) save_results(end);
   });

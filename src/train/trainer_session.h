@@ -4,6 +4,8 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "train/interval_clock.h"
 #include "train/run_log.h"
 #include "train/stragglers.h"
+#include "trainctl/base/out_of_memory.h"
 #include "trainctl/checkpoint/checkpoint.h"
 #include "trainctl/config/config.h"
 #include "trainctl/data/data.h"
@@ -87,6 +90,15 @@ class TrainingSession {
 
   // run_header.cpp
   void print_header() const;
+  void warn_of_slow_paths() const;
+
+  // explain_failure.cpp
+  void enter(int64_t step, const char* doing);  // where this rank is, a literal
+  // A library's error with cause and cure, or as it is.
+  std::exception_ptr explain(const std::exception_ptr& error) const;
+  void explaining(const std::function<void()>& work) const;
+  std::string out_of_memory_report(const OutOfMemoryFigures& figures,
+                                   const std::optional<uint64_t>& free) const;
 
   const Config& config_;
   const RunOptions& options_;
@@ -97,6 +109,7 @@ class TrainingSession {
   std::string why_not_cuda_;  // set by device_'s construction
   std::unique_ptr<Device> device_;
   HeaderLines backend_lines_;
+  std::string varying_shapes_;  // of batches; empty: they do not vary
   RunPlan plan_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0 alone has it
   std::optional<LoadedCheckpoint> checkpoint_;
@@ -106,6 +119,7 @@ class TrainingSession {
   std::unique_ptr<GradScaler> scaler_;
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<DataLoader> loader_;
+  std::unique_ptr<TrainStep> train_step_;
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<MetricsSink>
       sinks_;  // after log_, to which one of them writes; none but on rank 0
@@ -119,6 +133,9 @@ class TrainingSession {
   int64_t trained_tokens_ = 0;
   std::chrono::steady_clock::time_point step_begin_;
   std::optional<std::string> self_test_;
+  int64_t step_at_ = 0;  // 0: before the first
+  const char* doing_ = "building the model and the optimizer";
+  bool in_step_ = false;     // train_step_ knows more
   StepVerdict verdict_;      // of the last vote
   int64_t voting_step_ = 0;  // 0: between steps
   double own_seconds_ = 0;   // this rank's work in the last step

@@ -26,8 +26,8 @@ std::string short_number(double value) {
 }  // namespace
 
 LoopEnd TrainingSession::train() {
-  TrainStep train_step(config_, communicator_.world().rank, *model_, *sync_, *optimizer_, *scaler_,
-                       *device_);
+  train_step_ = std::make_unique<TrainStep>(config_, communicator_.world().rank, *model_, *sync_,
+                                            *optimizer_, *scaler_, *device_);
   vote_now();
   std::optional<StepResult> last;
   for (;;) {
@@ -39,17 +39,19 @@ LoopEnd TrainingSession::train() {
 
     step_begin_ = std::chrono::steady_clock::now();
     voting_step_ = state_.step + 1;
-    communicator_.enter(voting_step_, "reading data");
+    enter(voting_step_, "reading data");
     const StepBatch batch = loader_->next();
-    communicator_.enter(voting_step_, "forward and backward passes");
+    enter(voting_step_, "forward and backward passes");
     const double learning_rate =
         learning_rate_at(config_.lr_scheduler, config_.optimizer.learning_rate, state_.step,
                          plan_.total_steps, plan_.warmup_steps);
     double own_seconds = 0;
-    const StepResult result = train_step.run(batch, state_.step, learning_rate, [&] {
+    in_step_ = true;
+    const StepResult result = train_step_->run(batch, state_.step, learning_rate, [&] {
       own_seconds = seconds_since(step_begin_);
       communicator_.begin_vote([this] { return vote(); });
     });
+    in_step_ = false;
     own_seconds_ = own_seconds + sync_->own_seconds();
     state_.position = batch.position_after;
     // Before anything waits for the device: a rank that does not come is found out on the host,
@@ -208,7 +210,7 @@ void TrainingSession::validate() {
   validated_step_ = state_.step;
   if (datasets_.validation != nullptr) {
     const auto begin = std::chrono::steady_clock::now();
-    communicator_.enter(state_.step, "validation");
+    enter(state_.step, "validation");
     const Evaluation evaluation =
         evaluate(*model_, datasets_.validation, config_, *device_, communicator_);
     ValidationRecord record;
@@ -226,7 +228,7 @@ void TrainingSession::validate() {
     }
     sinks_->on_validation(record);
   }
-  communicator_.enter(state_.step, "writing samples");
+  enter(state_.step, "writing samples");
   if (communicator_.is_main()) write_samples();
 }
 

@@ -37,7 +37,7 @@ def folder(tmp_path):
 def test_help_lists_commands_and_exit_codes():
     result = trainctl("--help")
     assert result.returncode == 0
-    for word in ("run", "launch", "config", "generate"):
+    for word in ("run", "launch", "config", "generate", "doctor"):
         assert re.search(rf"^  {word} ", result.stdout, re.M)
     for code in ("0", "1", "2", "3", "4", "5", "75", "128[+]n"):
         assert re.search(rf"^  {code} ", result.stdout, re.M)
@@ -55,7 +55,7 @@ def test_version_names_the_build():
     assert re.fullmatch(r"trainctl \d+\.\d+\.\d+ \(build .+\)\n", trainctl("--version").stdout)
 
 
-@pytest.mark.parametrize("command", ["run", "launch", "generate", "config"])
+@pytest.mark.parametrize("command", ["run", "launch", "generate", "config", "doctor"])
 def test_every_command_has_help(command):
     result = trainctl(command, "--help")
     assert result.returncode == 0

@@ -49,6 +49,8 @@ def test_every_check_passes_in_rehearsal_and_shows_its_speed():
     assert done.returncode == 0, done.stdout + done.stderr
     results = rows(done.stdout)
     assert results == {
+        "doctor": "PASS",
+        "preflight": "PASS",
         "quickstart": "PASS",
         **{f"R8 {p}": "PASS" for p in ("fp32", "tf32", "bf16", "fp16")},
         **{f"{m} {p} = CPU fp32": "PASS" for m in ("R8", "GPT") for p in ("fp32", "tf32", "bf16", "fp16")},
@@ -73,11 +75,14 @@ case "$*" in
   *'"GPT_fp32"'*) exec "$REAL" "$@" --set run.seed=7 ;;
   *'"attention_math"'*) echo "it broke"; exit 1 ;;
   *'"r8_fp16"'*) exec "$REAL" "$@" --set precision.grad_scaler.enabled=false ;;
+  *"doctor --verbose"*) echo "  FAIL NVIDIA driver  none"; exit 3 ;;
+  *"doctor --preflight"*) echo "  write  FAILED: no room"; exit 3 ;;
   *) exec "$REAL" "$@" ;;
 esac""")
     done = gpu_check(broken, "cpu")
     assert done.returncode == 1, done.stdout + done.stderr
     failed = {name for name, result in rows(done.stdout).items() if result == "FAIL"}
-    assert failed == {"R8 fp32 deterministic", "GPT fp32 = CPU fp32", "attention math", "R8 fp16"}
-    assert "it broke" in done.stdout
-    assert re.search(r"4 of \d+ checks failed", done.stdout)
+    assert failed == {"R8 fp32 deterministic", "GPT fp32 = CPU fp32", "attention math", "R8 fp16", "doctor",
+                      "preflight"}
+    assert "it broke" in done.stdout and "no room" in done.stdout
+    assert re.search(r"6 of \d+ checks failed", done.stdout)

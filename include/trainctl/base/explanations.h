@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "trainctl/base/error.h"
+
 namespace trainctl {
 
 struct Explanation {
@@ -26,6 +28,7 @@ struct ExplanationRow {
   const char* cause;     // one clause; {name} stands for a fact
   const char* cure;      // one clause, imperative; {name} likewise
   const char* known_by;  // how one can see it for oneself: the file, call or command that tells
+  ExitCode exit_code = ExitCode::kEnvironment;  // of a run that dies of it
 };
 
 struct ExplanationGroup {
@@ -44,8 +47,11 @@ Explanation explain(std::string_view id, const Facts& facts = {});
 
 struct RecognizedError {
   const ExplanationRow* row;
-  Explanation why;  // {name}s of the row are filled with `facts`, or left as "…"
+  Explanation why;
 };
+
+// A row with facts put in; what is not known is left out, or stands as "…".
+RecognizedError fill_row(const ExplanationRow& row, const Facts& facts);
 
 // What a library's error text (of CUDA, cuDNN, NCCL, Gloo, the loader, the kernel …) means, if it
 // is a known one. Rows higher up win.

@@ -32,6 +32,10 @@ std::string cpu_model_name(const fs::path& root = "/");
 // Bytes this process may use: physical memory, or the control group's limit where that is smaller.
 uint64_t memory_limit(const fs::path& root = "/");
 
+// Bytes this process may still use: what the kernel calls available, or what is left below the
+// control group's limit where that is less. Nothing where neither can be told.
+std::optional<uint64_t> available_memory(const fs::path& root = "/");
+
 struct ResidentMemory {  // bytes
   uint64_t current = 0;
   uint64_t peak = 0;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,11 @@ struct MemoryStats {       // bytes
   uint64_t total = 0;
 };
 
+struct Abilities {
+  bool tf32 = false;       // fp32 products in TF32
+  bool fast_bf16 = false;  // bf16 products several times as fast as fp32 ones
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -30,6 +36,10 @@ class Device {
   // Label and value lines for the run header: name, memory, driver, CUDA, cuDNN, NCCL versions….
   virtual std::vector<std::pair<std::string, std::string>> report() const = 0;
   virtual MemoryStats memory() const = 0;
+  // Bytes nobody holds now. Nothing where it cannot be told, as after an error from which a GPU
+  // does not recover in this process.
+  virtual std::optional<uint64_t> free_memory() const = 0;
+  virtual Abilities abilities() const = 0;
   virtual void reset_peak_memory() = 0;
   virtual void synchronize() = 0;
   // Host memory from which copies to the device run asynchronously; plain memory on CPU.

@@ -35,6 +35,14 @@ class TrainStep {
   StepResult run(const StepBatch& batch, int64_t step, double learning_rate,
                  const std::function<void()>& before_last_backward);
 
+  // Where run() is, or was when it threw.
+  enum class Phase { kForward, kBackward, kUpdate };
+  struct Progress {
+    Phase phase = Phase::kForward;
+    size_t micro_batch = 0, micro_batches = 1;
+  };
+  const Progress& progress() const { return progress_; }
+
  private:
   uint64_t dropout_seed(int64_t step, size_t micro_batch) const;
 
@@ -45,6 +53,7 @@ class TrainStep {
   Optimizer& optimizer_;
   GradScaler& scaler_;
   Device& device_;
+  Progress progress_;
 };
 
 }  // namespace trainctl

@@ -75,6 +75,21 @@ TEST(Host, MemoryLimitIsTheSmallerOfMachineAndControlGroup) {
   EXPECT_EQ(memory_limit(root.path()), 4096U);
 }
 
+TEST(Host, AvailableMemoryIsWhatTheControlGroupLeaves) {
+  const FakeRoot root;
+  EXPECT_FALSE(available_memory(root.path()).has_value());
+  root.write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable:  600 kB\n");
+  EXPECT_EQ(available_memory(root.path()), 600U * 1024);
+  root.write("proc/self/cgroup", "0::/job\n");
+  root.write("sys/fs/cgroup/job/memory.max", "102400\n");
+  root.write("sys/fs/cgroup/job/memory.current", "2400\n");
+  EXPECT_EQ(available_memory(root.path()), 100000U);
+  root.write("sys/fs/cgroup/job/memory.current", "102500\n");  // reclaim is under way
+  EXPECT_EQ(available_memory(root.path()), 0U);
+  root.write("sys/fs/cgroup/job/memory.max", "max\n");
+  EXPECT_EQ(available_memory(root.path()), 600U * 1024);
+}
+
 TEST(Host, MemoryLimitReadsV1) {
   const FakeRoot root;
   root.write("proc/meminfo", "MemTotal:       1000 kB\n");

@@ -19,6 +19,8 @@ class FakeDevice final : public Device {
   at::Device torch_device() const override { return at::kCPU; }
   std::vector<std::pair<std::string, std::string>> report() const override { return {}; }
   MemoryStats memory() const override { return {}; }
+  std::optional<uint64_t> free_memory() const override { return std::nullopt; }
+  Abilities abilities() const override { return {}; }
   void reset_peak_memory() override {}
   void synchronize() override {}
   at::Tensor pin(at::Tensor host) override {

@@ -2,12 +2,16 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <vector>
+
+#include "trainctl/base/out_of_memory.h"
 
 namespace trainctl {
 namespace {
@@ -48,6 +52,36 @@ TEST_F(CpuAllocator, NeverGivesABlockMuchLargerThanAsked) {
   const size_t cached = cpu_allocator_stats().cached;
   const at::Tensor half = at::empty({4 << 20}, at::kByte);
   EXPECT_EQ(cpu_allocator_stats().cached, cached);  // the large block is still there
+}
+
+TEST_F(CpuAllocator, RefusalNamesWhatWasAskedAndWhatTensorsHold) {
+  const at::Tensor held = at::empty({3 << 20}, at::kByte);
+  try {
+    (void)at::empty({int64_t{1} << 60}, at::kByte);
+    FAIL() << "nobody has that much";
+  } catch (const c10::Error& error) {
+    const auto figures = parse_out_of_memory(error.what_without_backtrace());
+    ASSERT_TRUE(figures.has_value()) << error.what();
+    EXPECT_GE(*figures->asked, uint64_t{1} << 60);
+    EXPECT_GE(*figures->tensors, uint64_t{3} << 20);
+  }
+}
+
+TEST_F(CpuAllocator, GivesBackWhatItKeepsBeforeItRefuses) {
+  // Below a limit that leaves room for one of the two only; both are too small to count as hoarded.
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  { const at::Tensor kept = at::empty({int64_t{30} << 20}, at::kByte); }
+  ASSERT_GE(cpu_allocator_stats().cached, size_t{30} << 20);
+  std::ifstream statm("/proc/self/statm");
+  rlim_t pages = 0;
+  statm >> pages;
+  rlimit tight = before;
+  tight.rlim_cur = pages * 4096 + (rlim_t{10} << 20);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  const auto taken = [] { return at::empty({int64_t{33} << 20}, at::kByte).numel(); };
+  EXPECT_NO_THROW(taken());
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
 }
 
 TEST_F(CpuAllocator, CountsWhatLivesAndWhatIsKept) {
