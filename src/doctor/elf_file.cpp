@@ -107,9 +107,14 @@ struct Image {
 };
 
 void read_header(Image* image, bool* foreign) {
-  const auto header = image->file.at<Elf64_Ehdr>(0);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+  struct Magic {
+    char letters[SELFMAG];
+  };
+  const auto magic = image->file.at<Magic>(0);
+  if (std::memcmp(magic.letters, ELFMAG, SELFMAG) != 0) {
     throw Damaged{"is no library (no ELF header)"};
+  }
+  const auto header = image->file.at<Elf64_Ehdr>(0);
 #if defined(__aarch64__)
   constexpr Elf64_Half kMachine = EM_AARCH64;
 #else

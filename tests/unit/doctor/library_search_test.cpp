@@ -45,6 +45,7 @@ TEST(LibrarySearch, RunpathCountsWhereNoLibraryPathIsSet) {
   search.open(kLibraries / "libby_runpath.so", -1);
   EXPECT_EQ(found(search, "libinner.so.1").rule, "RUNPATH of libby_runpath.so");
   EXPECT_EQ(found(search, "libinner.so.1").needed_by, "libby_runpath.so");
+  search.open("/proc/self/exe", -1);
   EXPECT_FALSE(found(search, "libc.so.6").path.empty());
 }
 
