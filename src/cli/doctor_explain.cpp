@@ -65,15 +65,17 @@ std::vector<Match> matches_in(const std::string& text) {
   std::vector<Match> matches;
   const std::vector<std::string> lines = lines_of(text);
   for (size_t i = 0; i < lines.size(); ++i) {
-    std::string said = lines[i];
-    const size_t details = said.find("NCCL error in") != std::string::npos ? kDetailLines : 0;
-    for (size_t k = i + 1; k < std::min(lines.size(), i + 1 + details); ++k)
-      said += "\n" + lines[k];
+    const std::string line = lines[i];
+    std::string said = line;
+    if (said.find("NCCL error in") != std::string::npos) {
+      // One error: its details are no others.
+      for (int k = 0; k < kDetailLines && i + 1 < lines.size(); ++k) said += "\n" + lines[++i];
+    }
     const auto known = recognize_error(said);
     if (!known) continue;
     const bool seen = std::any_of(matches.begin(), matches.end(),
                                   [&](const Match& match) { return match.row == known->row; });
-    if (!seen) matches.push_back({known->row, replace_invalid_utf8(lines[i]), known->why});
+    if (!seen) matches.push_back({known->row, replace_invalid_utf8(line), known->why});
   }
   return matches;
 }

@@ -14,7 +14,7 @@ from ranks import Ranks  # noqa: E402
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="this machine cannot limit one process")
 def test_the_others_hear_which_rank_and_where(tmp_path):
     config = config_with(**{"model__max_seq_len": 4096, "data__seq_len": 4096, "backend__attention": "math",
-                            "training__micro_batch_size": 4, "training__global_batch_size": 8,
+                            "training__micro_batch_size": 8, "training__global_batch_size": 16,
                             "training__max_steps": 2, "data__validation_fraction": 0.0, "validation__interval": 0})
     write(tmp_path, config, TEXT * 300)
     limit = ["prlimit", f"--as={5 << 29}"]  # 2.5 GiB

@@ -23,11 +23,11 @@ def large(**changes):
 
 
 def test_a_limit_on_address_space_is_explained_with_figures_and_the_next_batch(tmp_path):
-    done = train(tmp_path, large(), text=TEXT * 300, expect=1, preexec_fn=limited(4 * GIB))
+    done = train(tmp_path, large(), text=TEXT * 300, expect=1, preexec_fn=limited(5 * GIB // 2))
     error = done.stderr
     assert re.search(r"error: out of memory in step 1, (forward|backward) pass of micro-batch 1 of 2: "
                      r"\S+ [MG]iB more were asked for, \S+ [MG]iB are free of ", error), error
-    assert "ulimit -v) is 4.0 GiB" in error
+    assert "ulimit -v) is 2.5 GiB" in error
     for row in ("parameters ", "optimizer state ", "logits ", "activations "):
         assert re.search(rf"^    {row} *\S+ \S*B", error, re.M), (row, error)
     assert "the estimate at the start: " in error
