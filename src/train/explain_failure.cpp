@@ -44,9 +44,10 @@ std::exception_ptr TrainingSession::explain(const std::exception_ptr& error) con
   if (is_user_error(error) || !device_) return error;
   const std::optional<uint64_t> free = device_->free_memory();
   if (const auto figures = parse_out_of_memory(error_text(error))) {
+    const ErrorEvidence evidence = gather_error_evidence();  // before anything is given back
     release_cached_cpu_memory();  // or there may be none left to say it with
     return std::make_exception_ptr(
-        UserError(ExitCode::kTrainingFailed, out_of_memory_report(*figures, free)));
+        UserError(ExitCode::kTrainingFailed, out_of_memory_report(*figures, evidence, free)));
   }
   const std::exception_ptr known =
       explained(error, device_->torch_device().is_cuda() ? free : std::nullopt);
@@ -56,6 +57,7 @@ std::exception_ptr TrainingSession::explain(const std::exception_ptr& error) con
 }
 
 std::string TrainingSession::out_of_memory_report(const OutOfMemoryFigures& figures,
+                                                  const ErrorEvidence& evidence,
                                                   const std::optional<uint64_t>& free) const {
   using Stage = OutOfMemoryMoment::Stage;
   OutOfMemoryMoment moment;
@@ -66,7 +68,7 @@ std::string TrainingSession::out_of_memory_report(const OutOfMemoryFigures& figu
   const bool on_cpu = device_->torch_device().is_cpu();
   moment.sharing_processes = on_cpu ? communicator_.world().local_world_size : 1;
   moment.logits_in_parts = on_cpu && config_.backend.attention == AttentionBackend::kAuto;
-  moment.evidence = gather_error_evidence();
+  moment.evidence = evidence;
   moment.where = step_at_ > 0 ? "step " + std::to_string(step_at_) + ", " : "";
   if (!in_step_) {
     moment.stage = sinks_ ? Stage::kEvaluating : Stage::kBuilding;

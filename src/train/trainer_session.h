@@ -14,6 +14,7 @@
 #include "train/interval_clock.h"
 #include "train/run_log.h"
 #include "train/stragglers.h"
+#include "trainctl/base/library_error.h"
 #include "trainctl/base/out_of_memory.h"
 #include "trainctl/checkpoint/checkpoint.h"
 #include "trainctl/config/config.h"
@@ -97,7 +98,7 @@ class TrainingSession {
   // A library's error with cause and cure, or as it is.
   std::exception_ptr explain(const std::exception_ptr& error) const;
   void explaining(const std::function<void()>& work) const;
-  std::string out_of_memory_report(const OutOfMemoryFigures& figures,
+  std::string out_of_memory_report(const OutOfMemoryFigures& figures, const ErrorEvidence& evidence,
                                    const std::optional<uint64_t>& free) const;
 
   const Config& config_;
