@@ -6,8 +6,7 @@ std::span<const ExplanationRow> cudnn_explanations() {
   static const ExplanationRow kRows[] = {
       {"cudnn-mixed",
        "cuDNN's parts come from different installations",
-       {"cudnn_status_sublibrary_version_mismatch", "cudnn_status_version_mismatch",
-        "cudnn version incompatibility"},
+       {},
        "cuDNN is a set of libraries of one version, and parts of another one were loaded "
        "({folders})",
        "take the folder of the other cuDNN out of LD_LIBRARY_PATH (module systems and conda set "
@@ -15,16 +14,6 @@ std::span<const ExplanationRow> cudnn_explanations() {
        "module list, echo $LD_LIBRARY_PATH), or give both the version that LibTorch was built with",
        "grep libcudnn /proc/PID/maps names every part that is loaded; trainctl doctor compares "
        "them"},
-      {"cudnn-not-loaded",
-       "cuDNN cannot load one of its parts",
-       {"cudnn_status_sublibrary_loading_failed", "unable to load any of {libcudnn",
-        "cannot load symbol cudnn", "could not load library libcudnn"},
-       "a part of cuDNN (libcudnn_*.so.9) is missing beside the others, or one of another version "
-       "was found first",
-       "install cuDNN 9 whole (PyPI: nvidia-cudnn-cu13; scripts/setup.sh does it), and take other "
-       "cuDNN folders out of LD_LIBRARY_PATH",
-       "the library's folder does not hold all libcudnn_*.so.9; LD_DEBUG=libs shows where each is "
-       "looked for"},
       {"cudnn-out-of-memory",
        "CUDNN_STATUS_NOT_INITIALIZED or CUBLAS_STATUS_NOT_INITIALIZED on a full GPU",
        {"cudnn_status_alloc_failed", "cudnn_status_internal_error_device_allocation_failed",
@@ -109,9 +98,8 @@ std::span<const ExplanationRow> cudnn_explanations() {
        "out of LD_LIBRARY_PATH; look at dmesg | grep -i xid",
        "trainctl doctor --preflight runs a matrix product in every number format"},
       {"gpu-ecc",
-       "Uncorrectable ECC error of a GPU",
-       {"uncorrectable ecc error", "cudaerroreccuncorrectable", "xid*: 48,", "xid*: 94,",
-        "xid*: 95,", "row remapping failure"},
+       "Xid 48, 94 or 95: uncorrectable ECC error of a GPU",
+       {"xid*: 48,", "xid*: 94,", "xid*: 95,", "row remapping failure"},
        "the GPU's memory has a fault that could not be corrected; what was computed since may be "
        "wrong",
        "reset the GPU (sudo nvidia-smi --gpu-reset -i N, or reboot), continue from the last "
@@ -119,7 +107,7 @@ std::span<const ExplanationRow> cudnn_explanations() {
        "nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg | grep -i xid (48, 94, 95)"},
       {"gpu-lost",
        "A GPU has fallen off the bus",
-       {"fallen off the bus", "gpu is lost", "xid*: 79,", "unable to determine the device handle"},
+       {"fallen off the bus", "gpu is lost", "xid*: 79,"},
        "the system has lost the connection to the GPU: power, heat, the riser or the board",
        "power-cycle the host (a reboot is often not enough); if it comes back, have the GPU and "
        "its "
@@ -143,8 +131,7 @@ std::span<const ExplanationRow> cudnn_explanations() {
       {"gpu-illegal-access",
        "CUDA error: an illegal memory access was encountered",
        {"illegal memory access", "cudaerrorillegaladdress", "misaligned address",
-        "illegal instruction was encountered", "invalid address space",
-        "unspecified launch failure", "cudaerrorlaunchfailure", "invalid program counter"},
+        "illegal instruction was encountered", "invalid address space", "invalid program counter"},
        "a kernel read or wrote where it must not: a defect of a kernel, or a GPU or memory fault; "
        "CUDA cannot be used any more in that process",
        "run again with CUDA_LAUNCH_BLOCKING=1 (it names the operation), then with "

@@ -6,8 +6,7 @@ std::span<const ExplanationRow> limits_explanations() {
   static const ExplanationRow rows[] = {
       {"shm-small",
        "/dev/shm is too small for NCCL",
-       {"error while creating shared memory segment", "failed to extend /dev/shm*no space left",
-        "posix_fallocate failed*no space left"},
+       {"error while creating shared memory segment", "posix_fallocate failed*no space left"},
        "NCCL keeps its buffers between the GPUs of one host in /dev/shm, 9.2 MiB for each channel "
        "and direction; {free} are free, and {gpus} GPUs may need {needed}",
        "start the container with --shm-size=1g (Kubernetes: an emptyDir volume with medium Memory "
@@ -24,7 +23,7 @@ std::span<const ExplanationRow> limits_explanations() {
        "ls -ld /dev/shm"},
       {"memlock-low",
        "The limit of locked memory is low, and there is InfiniBand",
-       {"ibv_reg_mr*cannot allocate memory", "ibv_create_cq*cannot allocate memory"},
+       {},
        "InfiniBand and RoCE lock the memory they send from, and only {limit} may be locked: NCCL "
        "then fails to register its buffers",
        "raise it to unlimited: ulimit -l unlimited, a memlock line in "
@@ -91,7 +90,7 @@ std::span<const ExplanationRow> limits_explanations() {
        "/proc/meminfo CommitLimit and Committed_AS"},
       {"oom-killed",
        "Processes were killed because memory ran out",
-       {"oom-kill", "out of memory: killed process"},
+       {},
        "the kernel has ended {count} of this control group's processes because its memory limit "
        "was reached; such a rank ends by SIGKILL and says nothing",
        "give the container or job more memory, or use less: smaller training.micro_batch_size, "

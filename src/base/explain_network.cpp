@@ -22,7 +22,7 @@ std::span<const ExplanationRow> network_explanations() {
        "ip address show lo"},
       {"nccl-ifname-nothing",
        "NCCL_SOCKET_IFNAME selects no interface",
-       {"no socket interface found", "bootstrap : no socket interface"},
+       {},
        "NCCL_SOCKET_IFNAME is '{rule}', and no running interface with an address fits; there are: "
        "{there}",
        "unset it, or name one of those; several are divided by commas and are prefixes, '=eth0' "
@@ -37,7 +37,7 @@ std::span<const ExplanationRow> network_explanations() {
        "NCCL_DEBUG=INFO prints 'NET/Socket : Using …'"},
       {"gloo-ifname-unknown",
        "GLOO_SOCKET_IFNAME names no interface of this host",
-       {"unable to find address for"},
+       {},
        "GLOO_SOCKET_IFNAME names '{name}', which is no interface with an address that is up here; "
        "there are: {there}",
        "unset it: ranks then take the interface that leads to MASTER_ADDR; or name one of those "
@@ -78,7 +78,7 @@ std::span<const ExplanationRow> network_explanations() {
        "getent hosts NAME"},
       {"port-refused",
        "Nobody listens on the port",
-       {"connection refused"},
+       {},
        "the host answers, but refuses {target}: no program listens there (or a firewall rejects)",
        "start what should listen there first (rank 0, the launcher of node 0), and compare the "
        "ports of both sides",
