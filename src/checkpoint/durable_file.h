@@ -28,13 +28,14 @@ class DurableFile {
   WrittenFile commit();
 
  private:
+  void begin_writeback();
   [[noreturn]] void fail(const char* what, int error) const;
 
   WriteOptions options_;
   fs::path path_, temporary_;
   int fd_ = -1;
   bool committed_ = false;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0, handed_over_ = 0;
   Checksum checksum_;
 };
 

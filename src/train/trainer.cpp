@@ -117,6 +117,10 @@ ExitCode TrainingSession::train_to_the_end() {
 void TrainingSession::build() {
   if (communicator_.is_main() && !finished()) {
     require_disk(directory_->path(), config_.optimizer, plan_.parameter_count);
+    const auto present = static_cast<int64_t>(list_checkpoints(directory_->checkpoints()).size());
+    const std::string warning =
+        disk_warning(directory_->path(), config_, plan_.parameter_count, present);
+    if (!warning.empty()) log_warning(warning);
   }
   model_ = make_model(config_.model, config_.backend, static_cast<uint64_t>(config_.run.seed),
                       device_->torch_device());

@@ -24,7 +24,7 @@ struct CheckpointContent {
   std::vector<TensorEntry> model;      // parameters by name
   std::vector<TensorEntry> optimizer;  // "<parameter>.exp_avg", …
   std::string state_json;              // the trainer's scalars; format in docs/checkpoint-format.md
-  std::optional<double> validation_loss;  // of a validation at this very step
+  std::optional<double> validation_loss = {};  // of a validation at this very step
 };
 
 struct Retention {

@@ -170,7 +170,9 @@ TEST_F(SaverTest, ManyAsynchronousSavesInARow) {
   saver.prepare(state_.at_step(0));
   for (int64_t step = 1; step <= 30; ++step) {
     ASSERT_TRUE(saver.finish(CheckpointSaver::kPatience) || saver.finish());
-    if (step > 1) EXPECT_EQ(saver.take_outcome()->error, "");
+    if (step > 1) {
+      EXPECT_EQ(saver.take_outcome()->error, "");
+    }
     saver.begin(state_.at_step(step), false);
   }
   saver.finish();
@@ -223,7 +225,9 @@ TEST_F(SaverTest, WhereOneRankFailsTheSaveFailsOnAllAndLeavesNothing) {
     EXPECT_THAT(saver.take_outcome()->error,
                 AllOf(HasSubstr("rank 1"), HasSubstr("/disk/x"), HasSubstr("Input/output error")));
     c.barrier("test");
-    if (c.is_main()) EXPECT_THAT(entries(checkpoints_), ElementsAre());
+    if (c.is_main()) {
+      EXPECT_THAT(entries(checkpoints_), ElementsAre());
+    }
     c.barrier("test");
     broken = false;
     saver.begin(state.at_step(2), false);
