@@ -62,7 +62,7 @@ class CheckpointSaver {
   // A next save may be asked for: none is under way, or it ends at once, or it is a small one that
   // finish(kPatience) brings to its end, as long as those before were quick.
   bool ready() const;
-  static constexpr std::chrono::milliseconds kPatience{250};
+  static constexpr std::chrono::milliseconds kPatience{500};
 
   // All ranks call these alike.
 
