@@ -56,7 +56,8 @@ def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path):
 
 def test_damage_that_only_one_rank_looks_at_is_found_by_all(tmp_path):
     # Files above a mebibyte are verified by one rank each.
-    config = config_with(training__max_steps=4, checkpoint__interval=2, model__d_model=256, model__d_ff=1024)
+    config = config_with(training__max_steps=4, training__global_batch_size=4, checkpoint__interval=2, model__d_model=256,
+                         model__d_ff=1024, backend__deterministic=True)
     gold = train_ranks(tmp_path, 2, config, "--print-param-hash")
     for name in ("model.safetensors", "optimizer.safetensors"):
         path = tmp_path / "runs/mini/checkpoints/step-4" / name
@@ -69,7 +70,7 @@ def test_damage_that_only_one_rank_looks_at_is_found_by_all(tmp_path):
 
 
 def test_ranks_that_do_not_see_one_run_folder_are_refused(tmp_path):
-    config = config_with()
+    config = config_with(training__global_batch_size=4)
     for host in ("a", "b"):
         (tmp_path / host).mkdir()
         write(tmp_path / host, config)
@@ -84,6 +85,16 @@ def test_ranks_that_do_not_see_one_run_folder_are_refused(tmp_path):
     assert not (tmp_path / "a/runs").exists()
 
 
+def wait_for_training(folder, ranks):
+    """Until this start of it has written a line: a rank that dies earlier leaves the others waiting for it."""
+    path = folder / "runs/mini/metrics.jsonl"
+    began, deadline = time.time(), time.monotonic() + 60
+    while time.monotonic() < deadline and all(rank.process.poll() is None for rank in ranks):
+        if path.exists() and path.stat().st_size > 0 and path.stat().st_mtime > began:
+            return
+        time.sleep(0.005)
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_kills_of_any_rank_inside_saves_never_spoil_the_run(tmp_path, count):
     config = config_with(training__max_steps=150, checkpoint__interval=1, checkpoint__keep_latest=2,
@@ -94,7 +105,8 @@ def test_kills_of_any_rank_inside_saves_never_spoil_the_run(tmp_path, count):
     rng = random.Random(count)
     for _ in range(7):
         ranks = start_ranks(torn, count, config)
-        time.sleep(rng.uniform(0.8, 2.5))
+        wait_for_training(torn, ranks)
+        time.sleep(rng.uniform(0, 0.5))
         for victim in rng.sample(range(count), rng.choice([1, count])):
             if ranks[victim].process.poll() is None:
                 os.kill(ranks[victim].process.pid, signal.SIGKILL)
