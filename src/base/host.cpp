@@ -1,6 +1,7 @@
 #include "trainctl/base/host.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,6 +78,16 @@ uint64_t kilobytes_field(const fs::path& path, std::string_view key) {
     if (line.compare(0, key.size(), key) == 0) {
       return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
     }
+  }
+  return 0;
+}
+
+// Of a file of "name number" lines; 0 when it is not there.
+int64_t counter_in(const fs::path& path, std::string_view name) {
+  std::ifstream in(path);
+  std::string key;
+  for (int64_t value = 0; in >> key >> value;) {
+    if (key == name) return value;
   }
   return 0;
 }
@@ -183,16 +194,27 @@ std::optional<uint64_t> available_memory(const fs::path& root) {
   if (const uint64_t system = kilobytes_field(root / "proc/meminfo", "MemAvailable:"); system > 0) {
     consider(system);
   }
-  const auto below_limit = [&](const fs::path& limit_file, const fs::path& usage_file) {
+  const auto below_limit = [&](const fs::path& limit_file, const fs::path& usage_file,
+                               const char* cache_key) {
     const std::optional<int64_t> limit = parse_int(first_line(limit_file).value_or(""));
     const std::optional<int64_t> usage = parse_int(first_line(usage_file).value_or(""));
-    if (limit && usage) consider(static_cast<uint64_t>(std::max<int64_t>(*limit - *usage, 0)));
+    if (!limit || !usage) return;
+    const int64_t cache = counter_in(limit_file.parent_path() / "memory.stat", cache_key);
+    const int64_t used = std::max<int64_t>(*usage - cache, 0);
+    consider(static_cast<uint64_t>(std::max<int64_t>(*limit - used, 0)));
   };
   for (const fs::path& folder : cgroup_folders(root, "")) {
-    below_limit(folder / "memory.max", folder / "memory.current");
+    below_limit(folder / "memory.max", folder / "memory.current", "inactive_file");
   }
   for (const fs::path& folder : cgroup_folders(root, "memory")) {
-    below_limit(folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes");
+    below_limit(folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes",
+                "total_inactive_file");
+  }
+  rlimit space = {};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
+    // The peak comes again: activations are let go of between steps.
+    const uint64_t peak = kilobytes_field(root / "proc/self/status", "VmPeak:");
+    consider(space.rlim_cur - std::min<uint64_t>(peak, space.rlim_cur));
   }
   return left;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <random>
 
 #include "checkpoint/durable_file.h"
 #include "trainctl/base/log.h"
@@ -22,7 +23,6 @@ constexpr std::string_view kPartial = "partial", kReplaced = "replaced", kRemove
 struct FolderName {
   int64_t step = 0;
   std::string kind;  // empty for step-N itself
-  int64_t pid = 0;
 };
 
 std::optional<int64_t> canonical_number(std::string_view text) {
@@ -43,7 +43,7 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
   const size_t dot = name.find('.');
   const std::optional<int64_t> step = canonical_number(name.substr(0, dot));
   if (!step || dot == std::string_view::npos) {
-    return step ? std::optional(FolderName{*step, "", 0}) : std::nullopt;
+    return step ? std::optional(FolderName{*step, ""}) : std::nullopt;
   }
   const std::string_view suffix = name.substr(dot + 1);
   const size_t dash = suffix.find('-');
@@ -52,8 +52,9 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
       (kind != kPartial && kind != kReplaced && kind != kRemoved)) {
     return std::nullopt;
   }
-  const std::optional<int64_t> pid = canonical_number(suffix.substr(dash + 1));
-  return pid ? std::optional(FolderName{*step, kind, *pid}) : std::nullopt;
+  const std::string_view token = suffix.substr(dash + 1);
+  const bool ours = !token.empty() && token.find_first_not_of("0123456789abcdef") == token.npos;
+  return ours ? std::optional(FolderName{*step, kind}) : std::nullopt;
 }
 
 std::vector<std::pair<FolderName, fs::path>> scan(const fs::path& checkpoints_dir) {
@@ -92,6 +93,8 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   }
 }
 
+}  // namespace
+
 void remove_quietly(const fs::path& folder) {
   std::error_code error;
   fs::remove_all(folder, error);
@@ -100,14 +103,17 @@ void remove_quietly(const fs::path& folder) {
   }
 }
 
-}  // namespace
+std::string random_token() {
+  std::random_device random;
+  return to_hex((uint64_t{random()} << 32) | random());
+}
 
 fs::path step_folder(const fs::path& checkpoints_dir, int64_t step) {
   return checkpoints_dir / (std::string(kStepPrefix) + std::to_string(step));
 }
 
-fs::path partial_folder(const fs::path& checkpoints_dir, int64_t step) {
-  return aside(step_folder(checkpoints_dir, step), kPartial);
+fs::path partial_folder(const fs::path& checkpoints_dir, int64_t step, const std::string& token) {
+  return step_folder(checkpoints_dir, step).string() + "." + std::string(kPartial) + "-" + token;
 }
 
 bool has_marker(const fs::path& step_dir) {

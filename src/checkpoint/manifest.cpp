@@ -1,8 +1,13 @@
-#include "checkpoint/manifest.h"
+#include "trainctl/checkpoint/manifest.h"
 
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "checkpoint/folder.h"
+#include "checkpoint/index_file.h"
+#include "checkpoint/mapped_file.h"
 #include "trainctl/base/version.h"
 
 namespace trainctl {
@@ -26,34 +31,57 @@ uint64_t parse_hex(const std::string& text) {
   return value;
 }
 
-Manifest read_manifest(const nlohmann::json& root) {
+void read_origin(const nlohmann::json& root, Manifest* manifest) {
+  manifest->run = root.at("run").get<std::string>();
+  const nlohmann::json& loss = root.at("validation_loss");
+  if (!loss.is_null()) manifest->validation_loss = loss.get<double>();
+}
+
+Manifest read_fields(const nlohmann::json& root) {
   const auto format = static_cast<int64_t>(count_at(root, "format_version"));
-  if (format != kCheckpointFormat) {
+  if (format < kOldestCheckpointFormat || format > kCheckpointFormat) {
     throw std::invalid_argument(
-        "format_version " + std::to_string(format) + " is not the one this trainctl reads (" +
-        std::to_string(kCheckpointFormat) + "); use the trainctl that wrote it");
+        "format_version " + std::to_string(format) + " is not one that this trainctl reads (" +
+        std::to_string(kOldestCheckpointFormat) + " to " + std::to_string(kCheckpointFormat) +
+        "); use the trainctl that wrote it");
   }
   Manifest manifest;
+  manifest.format = format;
   manifest.step = static_cast<int64_t>(count_at(root, "step"));
+  if (format >= 2) read_origin(root, &manifest);
   for (const nlohmann::json& entry : root.at("files")) {
     const auto name = entry.at("file").get<std::string>();
     // Names are joined to the folder's path: nothing may lead out of it.
-    if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
+    if (!is_plain_file_name(name)) {
       throw std::invalid_argument("'" + name + "' is not the name of a file in this folder");
     }
-    manifest.files[name] = {count_at(entry, "bytes"),
-                            parse_hex(entry.at("xxh3").get<std::string>())};
+    const WrittenFile written = {count_at(entry, "bytes"),
+                                 parse_hex(entry.at("xxh3").get<std::string>())};
+    if (!manifest.files.emplace(name, written).second) {
+      throw std::invalid_argument("'" + name + "' is listed twice");
+    }
   }
   return manifest;
 }
 
 }  // namespace
 
+uint64_t Manifest::bytes() const {
+  uint64_t total = 0;
+  for (const auto& [name, written] : files) total += written.bytes;
+  return total;
+}
+
 std::string manifest_to_json(const Manifest& manifest) {
   nlohmann::ordered_json root;
   root["format_version"] = kCheckpointFormat;
   root["step"] = manifest.step;
   root["trainctl_version"] = kVersion;
+  root["run"] = manifest.run;
+  root["validation_loss"] = nullptr;
+  if (manifest.validation_loss && std::isfinite(*manifest.validation_loss)) {
+    root["validation_loss"] = *manifest.validation_loss;
+  }
   root["files"] = nlohmann::ordered_json::array();
   for (const auto& [name, written] : manifest.files) {
     root["files"].push_back(
@@ -64,12 +92,23 @@ std::string manifest_to_json(const Manifest& manifest) {
 
 Manifest parse_manifest(const std::string& json, const fs::path& path) {
   try {
-    return read_manifest(nlohmann::json::parse(json));
+    return read_fields(nlohmann::json::parse(json));
   } catch (const nlohmann::json::exception& error) {
     throw checkpoint_error(path.string() + " is not a manifest: " + error.what());
   } catch (const std::invalid_argument& error) {
     throw checkpoint_error(path.string() + ": " + error.what());
   }
+}
+
+Manifest read_manifest(const fs::path& step_dir) {
+  const fs::path path = step_dir / kManifestFile;
+  const std::string json = read_small_file(path);
+  const std::string marker = read_small_file(step_dir / kCompleteMarker);
+  if (marker != to_hex(checksum(std::as_bytes(std::span(json)))) + "\n") {
+    throw checkpoint_error(path.string() +
+                           " does not have the checksum that COMPLETE gives: it is damaged");
+  }
+  return parse_manifest(json, path);
 }
 
 }  // namespace trainctl

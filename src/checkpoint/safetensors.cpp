@@ -93,7 +93,23 @@ void write_tensor(DurableFile& file, const at::Tensor& tensor) {
   }
 }
 
+UserError damaged(const fs::path& path, const std::string& reason) {
+  return checkpoint_error(path.string() + " " + reason +
+                          ". The file is damaged: copy it again or use another one");
+}
+
 }  // namespace
+
+void verify_file(const fs::path& path, const WrittenFile& expected, Verify verify) {
+  const FileDigest found = digest_file(path, verify == Verify::kChecksum);
+  if (found.bytes != expected.bytes) {
+    throw damaged(path, "has " + std::to_string(found.bytes) + " bytes instead of " +
+                            std::to_string(expected.bytes));
+  }
+  if (verify == Verify::kChecksum && found.xxh3 != expected.xxh3) {
+    throw damaged(path, "does not have the checksum it was written with");
+  }
+}
 
 uint64_t data_bytes(const std::vector<TensorEntry>& tensors) {
   uint64_t total = 0;
@@ -104,7 +120,8 @@ uint64_t data_bytes(const std::vector<TensorEntry>& tensors) {
 }
 
 WrittenFile write_safetensors(const fs::path& path, const std::vector<TensorEntry>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
+                              const std::map<std::string, std::string>& metadata,
+                              const WriteOptions& options) {
   const std::vector<TensorEntry> entries = in_file_order(tensors);
   std::vector<std::pair<std::string, StoredTensor>> stored;
   uint64_t offset = 0;
@@ -120,7 +137,7 @@ WrittenFile write_safetensors(const fs::path& path, const std::vector<TensorEntr
   } catch (const HeaderError& error) {
     throw checkpoint_error(path.string() + ": cannot write the file: " + error.what());
   }
-  DurableFile file(path);
+  DurableFile file(path, options);
   file.write(std::as_bytes(std::span(header)));
   for (const TensorEntry& entry : entries) {
     write_tensor(file, entry.tensor.detach());
@@ -129,26 +146,13 @@ WrittenFile write_safetensors(const fs::path& path, const std::vector<TensorEntr
 }
 
 struct SafetensorsFile::Impl {
-  Impl(const fs::path& file_path, const WrittenFile* expected)
+  explicit Impl(const fs::path& file_path)
       : path(file_path), mapping(std::make_shared<MappedFile>(file_path)) {
-    const auto bytes = mapping->bytes();
-    if (expected != nullptr && bytes.size() != expected->bytes) {
-      refuse("has " + std::to_string(bytes.size()) + " bytes instead of " +
-             std::to_string(expected->bytes));
-    }
-    if (expected != nullptr && checksum(bytes) != expected->xxh3) {
-      refuse("does not have the checksum it was written with");
-    }
     try {
-      header = parse_safetensors_header(bytes);
+      header = parse_safetensors_header(mapping->bytes());
     } catch (const HeaderError& error) {
-      refuse(std::string("is not a well-formed safetensors file: ") + error.what());
+      throw damaged(path, std::string("is not a well-formed safetensors file: ") + error.what());
     }
-  }
-
-  [[noreturn]] void refuse(const std::string& reason) const {
-    throw checkpoint_error(path.string() + " " + reason +
-                           ". The file is damaged: copy it again or use another one");
   }
 
   fs::path path;
@@ -156,13 +160,12 @@ struct SafetensorsFile::Impl {
   SafetensorsHeader header;
 };
 
-SafetensorsFile::SafetensorsFile(const fs::path& path)
-    : impl_(std::make_shared<Impl>(path, nullptr)) {}
-SafetensorsFile::SafetensorsFile(const fs::path& path, const WrittenFile& expected)
-    : impl_(std::make_shared<Impl>(path, &expected)) {}
-SafetensorsFile::~SafetensorsFile() = default;
-SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
-SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
+SafetensorsFile::SafetensorsFile(const fs::path& path) : impl_(std::make_shared<Impl>(path)) {}
+
+SafetensorsFile::SafetensorsFile(const fs::path& path, const WrittenFile& expected, Verify verify) {
+  verify_file(path, expected, verify);
+  impl_ = std::make_shared<Impl>(path);
+}
 
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;

@@ -108,6 +108,13 @@ std::string length_text(const Config& config, const RunPlan& plan) {
   return text;
 }
 
+std::string checkpoint_text(const Config& config, int64_t parameters, int64_t ranks) {
+  std::string text = human_bytes(checkpoint_bytes(config.optimizer, parameters));
+  const uint64_t copy = checkpoint_copy_bytes(config, parameters, ranks);
+  if (copy > 0) text += ", written from a copy of " + human_bytes(copy) + " in each rank's memory";
+  return text;
+}
+
 }  // namespace
 
 int dry_run(const LoadedConfig& loaded, const ProcessWorld& world) {
@@ -138,7 +145,9 @@ int dry_run(const LoadedConfig& loaded, const ProcessWorld& world) {
                                              : ", ") +
                        std::to_string(batch.tokens_per_step) + " tokens") +
       line("length", length_text(config, plan)) +
-      line("warm-up", std::to_string(plan.warmup_steps) + " steps") + line("output", plan.run_dir));
+      line("warm-up", std::to_string(plan.warmup_steps) + " steps") +
+      line("checkpoint", checkpoint_text(config, plan.parameter_count, world.world_size)) +
+      line("output", plan.run_dir));
   return 0;
 }
 

@@ -188,6 +188,16 @@ const EnumNames& enum_names<GradientCompression>() {
 }
 
 template <>
+const EnumNames& enum_names<SaveErrorPolicy>() {
+  static const EnumNames names = {
+      {value("continue", SaveErrorPolicy::kContinue,
+             "warn, train on and try again at the next interval"),
+       value("stop", SaveErrorPolicy::kStop, "end the run with exit code 5")},
+      {}};
+  return names;
+}
+
+template <>
 const EnumNames& enum_names<ProgressStyle>() {
   static const EnumNames names = {
       {value("auto", ProgressStyle::kAuto, "a bar on a terminal, lines elsewhere"),

@@ -4,6 +4,8 @@
 namespace trainctl {
 namespace {
 
+bool validates(const Config& c) { return !c.validation.interval.never(); }
+
 Table make_run_table() {
   Table t;
   t.doc = "Name and place of the run.";
@@ -98,6 +100,31 @@ Table make_checkpoint_table() {
       .range(1, 1e6)
       .aka({"save_total_limit", "keep", "max_to_keep"})
       .starter("3");
+  add_field<&CheckpointConfig::keep_every>(
+      t, "keep_every", "Checkpoints of steps that this divides are kept for good; 0: none.")
+      .unit("steps")
+      .range(0, 1e15)
+      .aka({"keep_period", "save_every_n_steps_permanently"});
+  add_field<&CheckpointConfig::keep_best>(
+      t, "keep_best",
+      "How many with the lowest validation loss are kept besides; a validation that improves on "
+      "the best one is then followed by a save at once. 0: none.")
+      .range(0, 1e6)
+      .only_when({validates, "validation.interval is not 0", "validation.interval"}, Misfit::kWarn)
+      .aka({"save_top_k", "save_best", "load_best_model_at_end"});
+  add_field<&CheckpointConfig::async>(
+      t, "async",
+      "Training goes on while a copy of its state is written, which takes memory for that copy; "
+      "false: it waits.")
+      .aka({"async_save", "async_mode", "enable_async"});
+  add_field<&CheckpointConfig::on_error>(
+      t, "on_error", "What a failed save does to the run. A failed last save always ends with 5.");
+  add_field<&CheckpointConfig::shard_mb>(
+      t, "shard_mb", "Largest safetensors file; a single larger tensor has one of its own.")
+      .unit("MiB")
+      .above(0)
+      .at_most(1048576)
+      .aka({"max_shard_size", "shard_size"});
   return t;
 }
 

@@ -29,7 +29,7 @@ class SingleCommunicator final : public Communicator {
   void begin_vote(const std::function<StepVote()>& vote) override { vote_ = vote; }
   StepVerdict finish_vote() override {
     const StepVote vote = vote_();
-    return {vote.stop_signal, 0, vote.out_of_time, vote.validate, vote.save, {}};
+    return {vote.stop_signal, 0, vote.out_of_time, vote.validate, vote.save, vote.save_settled, {}};
   }
   void enter(int64_t /*step*/, const char* /*doing*/) override {}
   std::unique_ptr<GradientSync> make_gradient_sync(

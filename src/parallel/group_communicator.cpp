@@ -33,7 +33,15 @@ void hear_from_libtorch(int least_severity) {
 }
 
 // Columns of a rank's row of votes.
-enum VoteColumn : int64_t { kStopSignal, kOutOfTime, kValidate, kSave, kSeconds, kVoteColumns };
+enum VoteColumn : int64_t {
+  kStopSignal,
+  kOutOfTime,
+  kValidate,
+  kSave,
+  kSaveSettled,
+  kSeconds,
+  kVoteColumns
+};
 
 // What the store answers; nothing where it does not, or has gone.
 template <class Ask>
@@ -156,6 +164,7 @@ void GroupCommunicator::begin_vote(const std::function<StepVote()>& vote) {
   row[kOutOfTime] = mine.out_of_time ? 1 : 0;
   row[kValidate] = mine.validate ? 1 : 0;
   row[kSave] = mine.save ? 1 : 0;
+  row[kSaveSettled] = mine.save_settled ? 1 : 0;
   row[kSeconds] = mine.seconds;
   std::vector<at::Tensor> tensors = {votes_};
   vote_work_ = gloo_->allreduce(tensors);
@@ -169,9 +178,11 @@ StepVerdict GroupCommunicator::finish_vote() {
   verdict.out_of_time = main[kOutOfTime] != 0;
   verdict.validate = main[kValidate] != 0;
   verdict.save = main[kSave] != 0;
+  verdict.save_settled = true;
   for (int64_t rank = 0; rank < world().world_size; ++rank) {
     const double* row = main + rank * kVoteColumns;
     verdict.seconds.push_back(row[kSeconds]);
+    verdict.save_settled = verdict.save_settled && row[kSaveSettled] != 0;
     if (verdict.stop_signal != 0 || row[kStopSignal] == 0) continue;
     verdict.stop_signal = static_cast<int>(row[kStopSignal]);
     verdict.stop_rank = rank;

@@ -14,6 +14,9 @@ void CompositeSink::on_validation(const ValidationRecord& record) {
 void CompositeSink::on_sample(const SampleRecord& record) {
   for (const auto& sink : sinks_) sink->on_sample(record);
 }
+void CompositeSink::on_checkpoint(const CheckpointRecord& record) {
+  for (const auto& sink : sinks_) sink->on_checkpoint(record);
+}
 void CompositeSink::on_summary(const SummaryRecord& record) {
   for (const auto& sink : sinks_) sink->on_summary(record);
 }

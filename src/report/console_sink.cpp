@@ -38,6 +38,8 @@ class ConsoleSink : public MetricsSink {
 
   void on_sample(const SampleRecord& record) override { print_above_bar(format_sample(record)); }
 
+  void on_checkpoint(const CheckpointRecord&) override {}  // saving is not worth a line
+
   void on_summary(const SummaryRecord& record) override {
     clear_bar();
     if (style_ != ProgressStyle::kNone) {

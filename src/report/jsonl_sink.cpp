@@ -104,6 +104,9 @@ class JsonlSink : public MetricsSink {
     write_line(validation_to_json(record));
   }
   void on_sample(const SampleRecord& record) override { write_line(sample_to_json(record)); }
+  void on_checkpoint(const CheckpointRecord& record) override {
+    write_line(checkpoint_to_json(record));
+  }
   void on_summary(const SummaryRecord&) override {}  // says nothing that the lines do not
 
   void flush() override {

@@ -66,4 +66,15 @@ std::string sample_to_json(const SampleRecord& record) {
   return line.dump();
 }
 
+std::string checkpoint_to_json(const CheckpointRecord& record) {
+  OrderedJson line;
+  line["step"] = record.step;
+  line["checkpoint_step"] = record.saved_step;
+  line["checkpoint_bytes"] = record.bytes;
+  put_number(line, "checkpoint_seconds", record.seconds);
+  put_number(line, "checkpoint_stall_seconds", record.stall);
+  line["checkpoint_async"] = record.asynchronous;
+  return line.dump();
+}
+
 }  // namespace trainctl

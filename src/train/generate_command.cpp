@@ -11,7 +11,7 @@ namespace {
 
 struct TrainedModel {
   Config config;
-  SafetensorsFile weights;
+  TensorFiles weights;
   std::string where;  // for messages
 };
 

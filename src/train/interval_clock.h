@@ -21,6 +21,13 @@ class IntervalClock {
     return true;
   }
 
+  // More than half of the time until the next one has gone by.
+  bool nears(int64_t step) const {
+    if (interval_.steps > 0) return 2 * (step % interval_.steps) >= interval_.steps;
+    const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - last_;
+    return interval_.seconds > 0 && 2 * gone.count() >= interval_.seconds;
+  }
+
  private:
   Interval interval_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();

@@ -6,7 +6,7 @@
 
 namespace trainctl {
 
-void load_parameters(const SafetensorsFile& file, Model& model, const std::string& where) {
+void load_parameters(const TensorFiles& file, Model& model, const std::string& where) {
   at::NoGradGuard no_grad;
   for (const NamedParameter& parameter : model.parameters()) {
     if (!file.contains(parameter.name)) {

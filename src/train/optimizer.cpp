@@ -66,7 +66,7 @@ class FusedOptimizer final : public Optimizer {
     return optimizer_state(buckets_, layout_, all_parameters_.size());
   }
 
-  void load_state(const SafetensorsFile& file) override {
+  void load_state(const TensorFiles& file) override {
     buckets_ = load_optimizer_state(buckets_, layout_, file);
   }
 

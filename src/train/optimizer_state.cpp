@@ -22,8 +22,7 @@ std::string shape_text(const at::Tensor& tensor) {
   return text.str();
 }
 
-at::Tensor checked_entry(const SafetensorsFile& file, const std::string& name,
-                         const at::Tensor& like) {
+at::Tensor checked_entry(const TensorFiles& file, const std::string& name, const at::Tensor& like) {
   if (!file.contains(name)) {
     throw checkpoint_error("optimizer state \"" + name +
                            "\" is not in the checkpoint: it was made with another optimizer.type "
@@ -38,7 +37,7 @@ at::Tensor checked_entry(const SafetensorsFile& file, const std::string& name,
   return stored;
 }
 
-double checked_step(const SafetensorsFile& file, const std::string& name, const at::Tensor& like) {
+double checked_step(const TensorFiles& file, const std::string& name, const at::Tensor& like) {
   const double step = checked_entry(file, name, like).item<double>();
   if (!std::isfinite(step) || step < 0 || step != std::floor(step)) {
     throw checkpoint_error("optimizer state \"" + name + "\" is " + std::to_string(step) +
@@ -47,7 +46,7 @@ double checked_step(const SafetensorsFile& file, const std::string& name, const 
   return step;
 }
 
-void refuse_left_over_entries(const SafetensorsFile& file, const std::set<std::string>& used) {
+void refuse_left_over_entries(const TensorFiles& file, const std::set<std::string>& used) {
   for (const std::string& name : file.names()) {
     if (used.contains(name)) continue;
     throw checkpoint_error("the checkpoint holds optimizer state \"" + name +
@@ -82,7 +81,7 @@ std::vector<TensorEntry> optimizer_state(const std::vector<OptimizerBucket>& buc
 
 std::vector<OptimizerBucket> load_optimizer_state(const std::vector<OptimizerBucket>& buckets,
                                                   const OptimizerStateLayout& layout,
-                                                  const SafetensorsFile& file) {
+                                                  const TensorFiles& file) {
   std::set<std::string> used;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from
   std::vector<std::vector<double>> steps(buckets.size());

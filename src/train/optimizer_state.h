@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "train/optimizer_bucket.h"
-#include "trainctl/checkpoint/safetensors.h"
+#include "trainctl/checkpoint/tensor_files.h"
 
 namespace trainctl {
 
@@ -17,6 +17,6 @@ std::vector<TensorEntry> optimizer_state(const std::vector<OptimizerBucket>& buc
 // differ. Checks everything before it changes anything; throws checkpoint_error.
 std::vector<OptimizerBucket> load_optimizer_state(const std::vector<OptimizerBucket>& buckets,
                                                   const OptimizerStateLayout& layout,
-                                                  const SafetensorsFile& file);
+                                                  const TensorFiles& file);
 
 }  // namespace trainctl

@@ -197,6 +197,10 @@ RunDirectory::RunDirectory(const std::string& output_dir, const std::string& nam
   create_folder(logs());
 }
 
+fs::path RunDirectory::path_of(const Config& config) {
+  return fs::path(config.run.output_dir) / config.run.name;
+}
+
 RunDirectory::~RunDirectory() {
   std::error_code ignored;
   if (made_.empty() || fs::exists(resolved_config(), ignored)) return;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "train/shared_folder.h"
 #include "train/trainer_session.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/stop.h"
@@ -35,6 +36,7 @@ TrainingSession::TrainingSession(const Config& config, const RunOptions& options
   communicator_.together("start: run folder", [this] {
     if (communicator_.is_main()) open_directory();
   });
+  require_shared_folder(RunDirectory::path_of(config_), communicator_);
   find_checkpoint();
 }
 
@@ -50,6 +52,7 @@ void TrainingSession::open_data_and_device() {
                  shared ? communicator_.world().local_world_size : 1);
   state_.threads = at::get_num_threads();
   state_.ranks = communicator_.world().world_size;
+  state_.kernels = kernel_choices(device_->torch_device().str());
   state_.dataset_fingerprint = datasets_.train->fingerprint();
   if (!communicator_.is_main()) return;
   varying_shapes_ = varying_shapes(config_, extent, plan_.batch);
@@ -72,6 +75,7 @@ void TrainingSession::compare_data() {
 void TrainingSession::open_directory() {
   directory_ = std::make_unique<RunDirectory>(config_.run.output_dir, config_.run.name,
                                               options_.resume == "never" && !options_.restarted);
+  sweep_checkpoints(directory_->checkpoints());  // the lock is ours: nobody writes there
   log_ = std::make_unique<RunLog>(directory_->logs() / "run.log");
 }
 
@@ -105,6 +109,7 @@ ExitCode TrainingSession::train_to_the_end() {
     self_test_ = all_reduce_self_test(communicator_, config_.parallel.bucket_mb, *device_);
   }
   communicator_.together("start: output", [this] { open_sinks(); });
+  make_saver();
   host_.began((fs::path(config_.run.output_dir) / config_.run.name).string());
   return finish(train());
 }
@@ -112,6 +117,10 @@ ExitCode TrainingSession::train_to_the_end() {
 void TrainingSession::build() {
   if (communicator_.is_main() && !finished()) {
     require_disk(directory_->path(), config_.optimizer, plan_.parameter_count);
+    const auto present = static_cast<int64_t>(list_checkpoints(directory_->checkpoints()).size());
+    const std::string warning =
+        disk_warning(directory_->path(), config_, plan_.parameter_count, present);
+    if (!warning.empty()) log_warning(warning);
   }
   model_ = make_model(config_.model, config_.backend, static_cast<uint64_t>(config_.run.seed),
                       device_->torch_device());

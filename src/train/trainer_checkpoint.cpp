@@ -1,4 +1,4 @@
-#include <ATen/Parallel.h>
+#include <algorithm>
 
 #include "train/open_checkpoint.h"
 #include "train/trainer_session.h"
@@ -50,55 +50,105 @@ void warn_of_other_rounding(const TrainingState& now, const TrainingState& saved
                 "backend.threads to " +
                 std::to_string(saved.threads) + ")");
   }
+  if (now.kernels != saved.kernels && !saved.kernels.empty()) {
+    log_warning("resuming on " + now.kernels + " a run made on " + saved.kernels +
+                ": results will agree to rounding, not bit for bit");
+  }
 }
 
 }  // namespace
 
-// Rank 0 chooses, so that all ranks load the same one; each verifies it.
+// Rank 0 says which there are; all ranks try the newest together, each verifying a part of its
+// files, and go to the next older one where it is damaged for any of them.
 void TrainingSession::find_checkpoint() {
-  communicator_.together("start: checkpoint", [this] {
-    if (communicator_.is_main()) open_newest();
+  CheckpointCandidates candidates;
+  communicator_.together("start: checkpoint", [&] {
+    if (communicator_.is_main()) candidates = list_candidates();
   });
-  const std::string path = communicator_.from_main(
-      checkpoint_ ? fs::absolute(checkpoint_->path).string() : "", "start: checkpoint");
+  choose_checkpoint(candidates);
   communicator_.together("start: loading of the checkpoint", [&] {
-    if (path.empty()) return;
-    if (!communicator_.is_main()) {
-      std::error_code ignored;
-      if (!fs::is_directory(path, ignored)) {
-        throw checkpoint_error("'" + path +
-                               "', from which rank 0 resumes, is not there on the "
-                               "host of rank " +
-                               std::to_string(communicator_.world().rank) +
-                               "; put run.output_dir on a file system that all hosts share");
-      }
-      checkpoint_ = load_checkpoint(path);
-    }
+    if (!checkpoint_) return;
+    if (candidates.asked) make_way_for(*checkpoint_);
     adopt_state();
   });
 }
 
-void TrainingSession::open_newest() {
+CheckpointCandidates TrainingSession::list_candidates() {
   const bool began = options_.restarted && !list_checkpoints(directory_->checkpoints()).empty();
   if (!is_automatic(options_.resume) && !began) {
-    checkpoint_ = open_checkpoint(options_.resume, ExitCode::kCheckpoint);
-    make_way_for(*checkpoint_);
-    return;
+    return candidates_at(options_.resume, ExitCode::kCheckpoint);
   }
-  checkpoint_ = load_newest_checkpoint(directory_->checkpoints());
-  if (!checkpoint_ && fs::exists(directory_->metrics())) {
+  CheckpointCandidates own = candidates_in(directory_->checkpoints());
+  if (own.folders.empty() && fs::exists(directory_->metrics())) {
     log_warning("'" + directory_->path().string() +
                 "' holds an earlier run without a checkpoint: starting at step 0, "
                 "its metrics are replaced");
   }
+  return own;
+}
+
+// Why this rank cannot take it; empty: it is in checkpoint_.
+std::string TrainingSession::try_checkpoint(const std::string& path, bool named) {
+  try {
+    std::error_code ignored;
+    if (!communicator_.is_main() && !fs::is_directory(path, ignored)) {
+      throw checkpoint_error("'" + path +
+                             "', from which rank 0 resumes, is not there on the "
+                             "host of rank " +
+                             std::to_string(communicator_.world().rank) +
+                             "; put run.output_dir on a file system that all hosts share");
+    }
+    checkpoint_ =
+        load_checkpoint(path, {communicator_.world().rank, communicator_.world().world_size});
+    if (!named) require_own_step(*checkpoint_);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+void TrainingSession::choose_checkpoint(const CheckpointCandidates& mine) {
+  // A name may hold any byte but this one.
+  std::string list = mine.named ? std::string("named", 6) : std::string("all", 4);
+  for (const fs::path& folder : mine.folders) {
+    list += communicator_.world().distributed() ? fs::absolute(folder).string() : folder.string();
+    list += '\0';
+  }
+  list = communicator_.from_main(list, "start: checkpoint");
+  std::vector<std::string> paths;
+  for (size_t at = 0; at < list.size(); at = list.find('\0', at) + 1) {
+    paths.emplace_back(list.c_str() + at);
+  }
+  const bool named = paths[0] == "named";
+  paths.erase(paths.begin());
+  std::string refused;
+  for (const std::string& path : paths) {
+    const std::vector<std::string> refusals =
+        communicator_.gather(try_checkpoint(path, named), "start: verification of the checkpoint");
+    const auto refusal = std::find_if(refusals.begin(), refusals.end(),
+                                      [](const std::string& text) { return !text.empty(); });
+    if (refusal == refusals.end()) return;
+    checkpoint_.reset();
+    refused = *refusal;
+    if (communicator_.is_main() && !named) log_warning("checkpoint passed over: " + refused);
+  }
+  communicator_.together("start: checkpoint", [&] {
+    if (!communicator_.is_main() || paths.empty()) return;
+    if (named) throw checkpoint_error(refused);
+    throw no_good_checkpoint(mine.checkpoints, paths.size());
+  });
+}
+
+bool TrainingSession::is_own(const fs::path& step_dir) const {
+  return fs::weakly_canonical(step_dir.parent_path()) ==
+         fs::weakly_canonical(directory_->checkpoints());
 }
 
 // Two pasts must not mix in one run. A run goes back to an earlier checkpoint of its own by moving
 // the later ones aside; another run's checkpoint begins only a run that has none.
 void TrainingSession::make_way_for(const LoadedCheckpoint& chosen) {
   const std::string run = "run '" + directory_->path().string() + "'";
-  const bool own = fs::weakly_canonical(chosen.path.parent_path()) ==
-                   fs::weakly_canonical(directory_->checkpoints());
+  const bool own = is_own(chosen.path);
   const auto present = list_checkpoints(directory_->checkpoints());
   if (!own && !present.empty()) {
     throw usage_error(run + " has a past of its own, up to step " +
@@ -124,6 +174,7 @@ void TrainingSession::adopt_state() {
   }
   const TrainingState now = state_;
   state_ = saved.state;
+  if (communicator_.is_main() && is_own(checkpoint_->path)) run_id_ = checkpoint_->manifest.run;
   if (finished()) return;
   if (now.dataset_fingerprint != state_.dataset_fingerprint) {
     refuse_other_data(where, differences);
@@ -131,6 +182,7 @@ void TrainingSession::adopt_state() {
   if (communicator_.is_main()) warn_of_other_rounding(now, state_, config_);
   state_.threads = now.threads;
   state_.ranks = now.ranks;
+  state_.kernels = now.kernels;
 }
 
 void TrainingSession::restore() {
@@ -144,31 +196,6 @@ void TrainingSession::restore() {
     log_info("resuming from " + where + " at step " + std::to_string(state_.step));
   }
   checkpoint_.reset();  // unmaps the files
-}
-
-void TrainingSession::save(bool required) {
-  enter(state_.step, "saving a checkpoint");
-  if (!communicator_.is_main()) return;
-  CheckpointContent content;
-  content.step = state_.step;
-  for (const NamedParameter& parameter : model_->parameters()) {
-    content.model.push_back({parameter.name, parameter.tensor.detach()});
-  }
-  content.optimizer = optimizer_->state();
-  state_.scaler = scaler_->state();
-  state_.nonfinite_run = static_cast<int64_t>(nonfinite_run_.item<double>());
-  content.state_json = state_to_json(state_, config_);
-  sinks_->flush();  // metrics up to this step are on disk before the checkpoint that follows them
-  try {
-    save_checkpoint(directory_->checkpoints(), content, config_.checkpoint.keep_latest);
-    saved_step_ = state_.step;
-  } catch (const UserError& error) {
-    if (required) throw;
-    log_warning(
-        std::string(
-            "checkpoint not saved, training goes on and tries again at the next interval: ") +
-        error.what());
-  }
 }
 
 }  // namespace trainctl

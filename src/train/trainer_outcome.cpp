@@ -51,16 +51,19 @@ ExitCode TrainingSession::finish(LoopEnd end) {
   if (options_.print_param_hash)
     host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
   enter(state_.step, "saving the results");
+  const std::string save_error = save_last();
   communicator_.together("saving of the results", [&] {
-    if (communicator_.is_main()) save_results(end);
+    if (communicator_.is_main()) save_results(end, save_error);
   });
   return done ? ExitCode::kOk : ExitCode::kStoppedWithCheckpoint;
 }
 
-void TrainingSession::save_results(LoopEnd end) {
+// A trained model's weights, which are a third of a checkpoint, are tried also where that could not
+// be written.
+void TrainingSession::save_results(LoopEnd end, const std::string& save_error) {
   const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
-  if (saved_step_ != state_.step) save_last(done);
   if (done) save_weights();
+  if (!save_error.empty()) throw checkpoint_error(save_error);
   sinks_->on_summary(summarize(end));
   sinks_->flush();
   if (done && !loss_is_finite()) {
@@ -76,17 +79,6 @@ void TrainingSession::save_results(LoopEnd end) {
 bool TrainingSession::loss_is_finite() const {
   return std::isfinite(state_.last_loss.value_or(0)) &&
          std::isfinite(state_.last_validation_loss.value_or(0));
-}
-
-// The last checkpoint must not be lost. Where it cannot be written, a trained model's weights,
-// which are a third of it, are tried before the error goes up.
-void TrainingSession::save_last(bool trained) {
-  try {
-    save(/*required=*/true);
-  } catch (const UserError&) {
-    if (trained) save_weights();
-    throw;
-  }
 }
 
 void TrainingSession::save_weights() {

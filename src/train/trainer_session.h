@@ -1,5 +1,5 @@
 // The parts of one training run and the loop over them. trainer.cpp builds it; the loop is in
-// training_loop.cpp, checkpoints and resume in trainer_checkpoint.cpp, the header in
+// training_loop.cpp, resume in trainer_checkpoint.cpp, saving in trainer_saving.cpp, the header in
 // run_header.cpp.
 #pragma once
 
@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "train/interval_clock.h"
+#include "train/open_checkpoint.h"
 #include "train/run_log.h"
 #include "train/stragglers.h"
 #include "trainctl/base/library_error.h"
 #include "trainctl/base/out_of_memory.h"
 #include "trainctl/checkpoint/checkpoint.h"
+#include "trainctl/checkpoint/checkpoint_saver.h"
 #include "trainctl/config/config.h"
 #include "trainctl/data/data.h"
 #include "trainctl/model/model.h"
@@ -60,9 +62,8 @@ class TrainingSession {
   ExitCode say_finished();
   std::string finished_text() const;
   ExitCode finish(LoopEnd end);
-  void save_results(LoopEnd end);
+  void save_results(LoopEnd end, const std::string& save_error);
   bool loss_is_finite() const;
-  void save_last(bool trained);
   void save_weights();
   std::string how_to_continue() const;
   SummaryRecord summarize(LoopEnd end) const;
@@ -72,22 +73,38 @@ class TrainingSession {
   std::optional<LoopEnd> reason_to_stop();
   StepVote vote();
   void vote_now();
-  void after_step(const StepResult& result, double learning_rate, int64_t targets);
+  void after_step(const StepResult& result, double learning_rate, const StepBatch& batch);
   double mean_loss(const StepResult& result);  // over all ranks
   void close_window(double loss);
   void log_step(const StepResult& result, double learning_rate);
   void stop_if_diverged(const StepResult& result, double learning_rate);
   std::string divergence_text(double learning_rate) const;
-  void validate();
+  bool validate();  // true: the loss is lower than any before
   void write_samples();
 
   // trainer_checkpoint.cpp
   void find_checkpoint();  // fills checkpoint_ and state_ from what --resume asks for
-  void open_newest();
+  CheckpointCandidates list_candidates();
+  std::string try_checkpoint(const std::string& path, bool named);
+  void choose_checkpoint(const CheckpointCandidates& mine);
+  bool is_own(const fs::path& step_dir) const;  // of this run; on rank 0
   void make_way_for(const LoadedCheckpoint& chosen);
   void adopt_state();
   void restore();  // puts the tensors of checkpoint_ in place and lets go of it
-  void save(bool required);
+
+  // trainer_saving.cpp
+  void make_saver();
+  void prepare_saver();
+  CheckpointContent content();
+  bool wants_save();
+  void follow_save();
+  // Begins a save; one under way is waited for only shortly, and then this one stays due, unless it
+  // has to be of this very step.
+  void save(bool at_this_step);
+  void note_save();
+  std::string record_save();
+  void finish_save();
+  std::string save_last();
 
   // run_header.cpp
   void print_header() const;
@@ -142,6 +159,12 @@ class TrainingSession {
   double own_seconds_ = 0;   // this rank's work in the last step
   Stragglers stragglers_;
   int64_t saved_step_ = -1, validated_step_ = -1;
+
+  std::string
+      run_id_;  // on rank 0: of the run that is continued; made anew with the saver if empty
+  bool save_due_ = false, saved_with_loss_ = false, saver_prepared_ = false;
+  bool warned_of_slow_save_ = false;
+  std::unique_ptr<CheckpointSaver> saver_;  // last: what it saves outlives it
 };
 
 }  // namespace trainctl

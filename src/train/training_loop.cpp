@@ -23,6 +23,11 @@ std::string short_number(double value) {
   return buffer;
 }
 
+// Epochs may lie between; in the last window of one, the position goes on to the next.
+int64_t samples_between(const DataPosition& from, const DataPosition& to, int64_t per_epoch) {
+  return (to.epoch - from.epoch) * per_epoch + to.index - from.index;
+}
+
 }  // namespace
 
 LoopEnd TrainingSession::train() {
@@ -53,21 +58,22 @@ LoopEnd TrainingSession::train() {
     });
     in_step_ = false;
     own_seconds_ = own_seconds + sync_->own_seconds();
-    state_.position = batch.position_after;
     // Before anything waits for the device: a rank that does not come is found out on the host,
     // where waiting has a limit.
     verdict_ = communicator_.finish_vote();
     stragglers_.add(verdict_.seconds);
-    after_step(result, learning_rate, batch.valid_targets);
+    after_step(result, learning_rate, batch);
     last = result;
 
-    if (verdict_.validate) validate();
-    if (verdict_.save) save(/*required=*/false);
+    follow_save();
+    const bool best = verdict_.validate && validate() && config_.checkpoint.keep_best > 0;
+    if (checkpoint_clock_.nears(state_.step)) prepare_saver();
+    if (verdict_.save || best) save(/*at_this_step=*/best);
     const int64_t every = config_.parallel.check_parameters_every;
     if (every > 0 && state_.step % every == 0) {
       check_parameters_equal(*model_, communicator_, state_.step);
     }
-    if (verdict_.validate || verdict_.save) vote_now();  // they may have taken long
+    if (verdict_.validate || verdict_.save || best) vote_now();  // they may have taken long
   }
 }
 
@@ -77,7 +83,8 @@ StepVote TrainingSession::vote() {
   const double limit = config_.training.max_time;
   vote.out_of_time = limit > 0 && seconds_since(process_start_) >= limit;
   vote.validate = voting_step_ > 0 && validation_clock_.due(voting_step_);
-  vote.save = voting_step_ > 0 && checkpoint_clock_.due(voting_step_);
+  vote.save_settled = saver_->settled();
+  vote.save = voting_step_ > 0 && wants_save();
   vote.seconds = own_seconds_;
   return vote;
 }
@@ -86,6 +93,7 @@ void TrainingSession::vote_now() {
   voting_step_ = 0;
   communicator_.begin_vote([this] { return vote(); });
   verdict_ = communicator_.finish_vote();
+  follow_save();
 }
 
 std::optional<LoopEnd> TrainingSession::reason_to_stop() {
@@ -100,9 +108,12 @@ std::optional<LoopEnd> TrainingSession::reason_to_stop() {
   return std::nullopt;
 }
 
-void TrainingSession::after_step(const StepResult& result, double learning_rate, int64_t targets) {
+void TrainingSession::after_step(const StepResult& result, double learning_rate,
+                                 const StepBatch& batch) {
   ++state_.step;
-  state_.tokens += targets;
+  state_.tokens += batch.valid_targets;
+  state_.samples += samples_between(state_.position, batch.position_after, datasets_.train->size());
+  state_.position = batch.position_after;
   // A counter on the device: 0 after a good step, one more after a skipped one.
   nonfinite_run_ = (nonfinite_run_ + result.found_inf) * result.found_inf;
 
@@ -114,7 +125,7 @@ void TrainingSession::after_step(const StepResult& result, double learning_rate,
   const double seconds = seconds_since(step_begin_);
   state_.seconds += seconds;
   window_seconds_ += seconds;
-  window_tokens_ += targets;
+  window_tokens_ += batch.valid_targets;
   if (log_now) log_step(result, learning_rate);
 }
 
@@ -170,6 +181,7 @@ void TrainingSession::stop_if_diverged(const StepResult& result, double learning
   if (state_.nonfinite_run < config_.training.max_nonfinite_steps) return;
   log_step(result, learning_rate);
   sinks_->flush();
+  finish_save();  // of a good step: it is what the run can be taken up from
   // All ranks see the same sums of gradients; one of them explains.
   communicator_.together("end of a diverged run", [&] {
     if (!communicator_.is_main()) return;
@@ -206,8 +218,9 @@ std::string TrainingSession::divergence_text(double learning_rate) const {
   return message;
 }
 
-void TrainingSession::validate() {
+bool TrainingSession::validate() {
   validated_step_ = state_.step;
+  bool lowest = false;
   if (datasets_.validation != nullptr) {
     const auto begin = std::chrono::steady_clock::now();
     enter(state_.step, "validation");
@@ -219,6 +232,8 @@ void TrainingSession::validate() {
     record.tokens = evaluation.tokens;
     record.seconds = seconds_since(begin);
     state_.last_validation_loss = evaluation.loss;
+    lowest = evaluation.loss < state_.lowest_validation_loss;
+    if (lowest) state_.lowest_validation_loss = evaluation.loss;
     if (evaluation.loss <
         state_.best_validation_loss - config_.validation.early_stopping.min_delta) {
       state_.best_validation_loss = evaluation.loss;
@@ -230,6 +245,7 @@ void TrainingSession::validate() {
   }
   enter(state_.step, "writing samples");
   if (communicator_.is_main()) write_samples();
+  return lowest;
 }
 
 void TrainingSession::write_samples() {

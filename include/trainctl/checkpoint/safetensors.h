@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "trainctl/base/files.h"
+#include "trainctl/checkpoint/manifest.h"
 
 namespace trainctl {
 
@@ -19,9 +21,13 @@ struct TensorEntry {
   at::Tensor tensor;  // any device, any strides; written in row-major order
 };
 
-struct WrittenFile {
-  uint64_t bytes = 0;
-  uint64_t xxh3 = 0;
+// kRenamed: under a temporary name, then renamed, the folder synced. kDirect: under its own name in
+// a folder that nobody reads yet and that is synced and renamed as a whole.
+enum class Placement { kRenamed, kDirect };
+
+struct WriteOptions {
+  Placement placement = Placement::kRenamed;
+  const std::atomic<bool>* cancelled = nullptr;  // set: the write ends soon, with an error
 };
 
 // Durable: written to a temporary name, fsynced, renamed; on failure the temporary file is removed
@@ -29,22 +35,28 @@ struct WrittenFile {
 // most one piece of a tensor is copied at a time. Throws checkpoint_error with path, errno's text
 // and the cure.
 WrittenFile write_safetensors(const fs::path& path, const std::vector<TensorEntry>& tensors,
-                              const std::map<std::string, std::string>& metadata);
+                              const std::map<std::string, std::string>& metadata,
+                              const WriteOptions& options = {});
 
 // Bytes that write_safetensors will need, but for the header.
 uint64_t data_bytes(const std::vector<TensorEntry>& tensors);
 
+enum class Verify { kChecksum, kSize };
+
+// Reads the whole file and holds size and checksum against what they should be. Reads instead of
+// mapping: an error of the device is then an error here, not the end of the process.
+void verify_file(const fs::path& path, const WrittenFile& expected, Verify verify);
+
 // Memory-mapped; tensors alias the mapping, which they keep alive. Throws checkpoint_error on
 // anything that is not a well-formed file, without allocating what the header claims. The file must
-// not be shortened while it is open.
+// not be shortened while it is open. Copies share the mapping.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const fs::path& path);
-  // Also holds size and checksum against what they should be, before the header is looked at.
-  SafetensorsFile(const fs::path& path, const WrittenFile& expected);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&&) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
+  // Also holds size and, with Verify::kChecksum, checksum against what they should be, before the
+  // header is looked at.
+  SafetensorsFile(const fs::path& path, const WrittenFile& expected,
+                  Verify verify = Verify::kChecksum);
 
   std::vector<std::string> names() const;  // sorted
   bool contains(const std::string& name) const;
@@ -56,7 +68,7 @@ class SafetensorsFile {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;
+  std::shared_ptr<const Impl> impl_;
 };
 
 }  // namespace trainctl

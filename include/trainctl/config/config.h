@@ -26,6 +26,7 @@ enum class AttentionBackend { kAuto, kMath, kFlash, kEfficient, kCudnn };
 enum class ParallelStrategy { kDdp };
 enum class CommBackend { kAuto, kNccl, kGloo };
 enum class GradientCompression { kNone, kBf16, kFp16 };
+enum class SaveErrorPolicy { kContinue, kStop };
 enum class ProgressStyle { kAuto, kBar, kLines, kNone };
 
 // A number of steps, or a time ("90s", "10m", "2h"). Both zero: never.
@@ -173,7 +174,12 @@ struct ValidationConfig {
 
 struct CheckpointConfig {
   Interval interval = {0, 600};  // never: only at the end and when stopped
+  bool async = true;
   int64_t keep_latest = 3;
+  int64_t keep_every = 0;  // steps; 0: off
+  int64_t keep_best = 0;   // by validation loss; 0: off
+  SaveErrorPolicy on_error = SaveErrorPolicy::kContinue;
+  double shard_mb = 2048;
 };
 
 struct LoggingConfig {

@@ -23,7 +23,8 @@ struct StepVote {
   int stop_signal = 0;
   bool out_of_time = false;  // training.max_time
   bool validate = false, save = false;
-  double seconds = 0;  // this rank's own work in the step before, without waiting for others
+  bool save_settled = false;  // this rank has done its part of the save under way
+  double seconds = 0;         // this rank's own work in the step before, without waiting for others
 };
 
 // 0, or the signal that has asked this process to stop.
@@ -34,6 +35,7 @@ struct StepVerdict {
   int stop_signal = 0;    // of the first rank that was asked to stop
   int64_t stop_rank = 0;  // which one that is
   bool out_of_time = false, validate = false, save = false;  // as rank 0 votes
+  bool save_settled = false;                                 // on every rank
   std::vector<double> seconds;                               // by rank
 };
 

@@ -28,5 +28,6 @@ std::string format_summary(const SummaryRecord& record);
 std::string step_to_json(const StepRecord& record);
 std::string validation_to_json(const ValidationRecord& record);
 std::string sample_to_json(const SampleRecord& record);
+std::string checkpoint_to_json(const CheckpointRecord& record);
 
 }  // namespace trainctl

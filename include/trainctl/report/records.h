@@ -44,6 +44,15 @@ struct SampleRecord {
   std::string continuation;
 };
 
+struct CheckpointRecord {
+  int64_t step = 0;        // when it was known to be there
+  int64_t saved_step = 0;  // whose state it holds
+  uint64_t bytes = 0;
+  double seconds = 0;  // from its beginning until it was there
+  double stall = 0;    // how long training stood still for it
+  bool asynchronous = false;
+};
+
 struct SummaryRecord {
   std::string outcome;  // "finished", "stopped by SIGINT", "stopped early", …
   int64_t steps = 0;
@@ -63,6 +72,7 @@ class MetricsSink {
   virtual void on_step(const StepRecord&) = 0;
   virtual void on_validation(const ValidationRecord&) = 0;
   virtual void on_sample(const SampleRecord&) = 0;
+  virtual void on_checkpoint(const CheckpointRecord&) = 0;
   virtual void on_summary(const SummaryRecord&) = 0;
   virtual void flush() = 0;
 };

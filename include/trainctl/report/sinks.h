@@ -32,6 +32,7 @@ class CompositeSink : public MetricsSink {
   void on_step(const StepRecord& record) override;
   void on_validation(const ValidationRecord& record) override;
   void on_sample(const SampleRecord& record) override;
+  void on_checkpoint(const CheckpointRecord& record) override;
   void on_summary(const SummaryRecord& record) override;
   void flush() override;
 

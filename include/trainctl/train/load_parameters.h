@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "trainctl/checkpoint/safetensors.h"
+#include "trainctl/checkpoint/tensor_files.h"
 #include "trainctl/model/model.h"
 
 namespace trainctl {
 
 // Throws checkpoint_error for a missing name or another shape; `where` names the file.
-void load_parameters(const SafetensorsFile& file, Model& model, const std::string& where);
+void load_parameters(const TensorFiles& file, Model& model, const std::string& where);
 
 }  // namespace trainctl

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trainctl/checkpoint/safetensors.h"
+#include "trainctl/checkpoint/tensor_files.h"
 #include "trainctl/config/config.h"
 #include "trainctl/model/model.h"
 
@@ -30,7 +30,7 @@ class Optimizer {
   // use them before the next step.
   virtual std::vector<TensorEntry> state() const = 0;
   // By name; throws checkpoint_error when an entry is missing, left over or of another shape.
-  virtual void load_state(const SafetensorsFile& file) = 0;
+  virtual void load_state(const TensorFiles& file) = 0;
 
   virtual std::vector<std::string> describe_groups() const = 0;  // one line each, for the header
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trainctl/base/files.h"
+#include "trainctl/config/config.h"
 
 namespace trainctl {
 
@@ -20,8 +21,12 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  // Where the run of a config has its folder, for ranks that hold none.
+  static fs::path path_of(const Config& config);
+  static fs::path checkpoints_of(const fs::path& path) { return path / "checkpoints"; }
+
   const fs::path& path() const { return path_; }
-  fs::path checkpoints() const { return path_ / "checkpoints"; }
+  fs::path checkpoints() const { return checkpoints_of(path_); }
   fs::path metrics() const { return path_ / "metrics.jsonl"; }
   fs::path resolved_config() const { return path_ / "config.resolved.json"; }
   fs::path weights() const { return path_ / "model.safetensors"; }

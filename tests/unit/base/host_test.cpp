@@ -100,6 +100,22 @@ TEST(Host, MemoryLimitReadsV1) {
   EXPECT_EQ(memory_limit(root.path()), 8192U);
 }
 
+TEST(Host, AvailableMemoryIsWhatMachineAndControlGroupLeave) {
+  const FakeRoot root;
+  root.write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable:    600 kB\n");
+  EXPECT_EQ(available_memory(root.path()), 600U * 1024);
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/memory.max", "max\n");
+  root.write("sys/fs/cgroup/memory.current", "1000\n");
+  EXPECT_EQ(available_memory(root.path()), 600U * 1024);
+  root.write("sys/fs/cgroup/memory.max", "4096\n");
+  EXPECT_EQ(available_memory(root.path()), 3096U);
+  root.write("sys/fs/cgroup/memory.stat", "anon 200\ninactive_file 500\nfile 700\n");
+  EXPECT_EQ(available_memory(root.path()), 3596U);
+  root.write("sys/fs/cgroup/memory.current", "9000\n");
+  EXPECT_EQ(available_memory(root.path()), 0U);
+}
+
 TEST(Host, NamesTheProcessor) {
   const FakeRoot root;
   EXPECT_EQ(cpu_model_name(root.path()), "unknown processor");

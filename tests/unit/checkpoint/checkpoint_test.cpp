@@ -9,10 +9,11 @@
 
 #include <csignal>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 
-#include "trainctl/base/log.h"
 #include "support/testing.h"
+#include "trainctl/base/log.h"
 
 namespace trainctl {
 namespace {
@@ -189,14 +190,64 @@ TEST_F(CheckpointTest, AManifestThatIsWrongButUndamagedIsRefused) {
     return refusal([&] { load_checkpoint(path); });
   };
   EXPECT_EQ(forge("\"step\"", "\"step\""), "");
-  EXPECT_THAT(forge("\"format_version\": 1", "\"format_version\": 2"),
-              HasSubstr("format_version 2"));
+  EXPECT_THAT(forge("\"format_version\": 2", "\"format_version\": 3"),
+              AllOf(HasSubstr("format_version 3"), HasSubstr("1 to 2")));
+  EXPECT_THAT(forge("\"format_version\": 2", "\"format_version\": 0"),
+              HasSubstr("format_version 0"));
+  EXPECT_THAT(forge("model.safetensors", "state.json"), HasSubstr("listed twice"));
+  EXPECT_THAT(forge("\"run\"", "\"walk\""), HasSubstr("is not a manifest"));
   EXPECT_THAT(forge("state.json", "other.json"), HasSubstr("does not list state.json"));
   EXPECT_THAT(forge("state.json", "../state.json"), HasSubstr("not the name of a file"));
   EXPECT_THAT(forge("\"xxh3\": \"", "\"xxh3\": \"g"), HasSubstr("16 hexadecimal"));
   EXPECT_THAT(forge("\"bytes\": ", "\"bytes\": -"), HasSubstr("bytes is not a whole number"));
   EXPECT_THAT(forge("\"files\"", "\"data\""), HasSubstr("is not a manifest"));
   EXPECT_THAT(forge("{", "["), HasSubstr("is not a manifest"));
+}
+
+TEST_F(CheckpointTest, TheFirstFormatIsReadToo) {
+  const fs::path path = save(10);
+  nlohmann::json json =
+      nlohmann::json::parse(read_file(path / "manifest.json", ExitCode::kCheckpoint));
+  json["format_version"] = 1;
+  json.erase("run");
+  json.erase("validation_loss");
+  const std::string text = json.dump();
+  std::ofstream(path / "manifest.json") << text;
+  std::ofstream(path / "COMPLETE") << to_hex(checksum(std::as_bytes(std::span(text)))) << "\n";
+  const LoadedCheckpoint loaded = load_checkpoint(path);
+  EXPECT_EQ(loaded.manifest.format, 1);
+  EXPECT_EQ(loaded.manifest.run, "");
+  EXPECT_TRUE(at::equal(loaded.model.tensor("weight"), at::full({16}, 10.0)));
+}
+
+TEST_F(CheckpointTest, AFileThatTheManifestDoesNotListIsNotRead) {
+  const fs::path path = save(10);
+  nlohmann::json json =
+      nlohmann::json::parse(read_file(path / "manifest.json", ExitCode::kCheckpoint));
+  for (auto& file : json["files"]) {
+    if (file["file"] == "model.safetensors") file["file"] = "other.safetensors";
+  }
+  fs::copy(path / "model.safetensors", path / "other.safetensors");
+  const std::string text = json.dump();
+  std::ofstream(path / "manifest.json") << text;
+  std::ofstream(path / "COMPLETE") << to_hex(checksum(std::as_bytes(std::span(text)))) << "\n";
+  EXPECT_THAT(refusal([&] { load_checkpoint(path); }),
+              HasSubstr("does not list model.safetensors"));
+}
+
+TEST_F(CheckpointTest, RanksThatShareTheVerificationFindDamageBetweenThem) {
+  CheckpointContent content = content_of(10, 400'000);
+  const fs::path path = save_checkpoint(checkpoints_, content, 3);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    flip_byte(path / name, 1'000'000);
+    int found = 0;
+    for (const int64_t rank : {0, 1}) {
+      const std::string text = refusal([&] { load_checkpoint(path, {rank, 2}); });
+      found += text.find("checksum") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_EQ(found, 1) << name;
+    flip_byte(path / name, 1'000'000);
+  }
 }
 
 TEST_F(CheckpointTest, NewestFallsBackOverDamagedOnesWithAWarningEach) {

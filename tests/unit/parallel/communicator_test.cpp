@@ -48,6 +48,18 @@ TEST(GroupCommunicator, VotesStopForAllAndRank0DecidesOnTimes) {
   EXPECT_EQ(errors, kNoErrors3);
 }
 
+TEST(GroupCommunicator, ASaveIsSettledOnceItIsOnEveryRank) {
+  const auto errors = RankThreads().run(3, [](Communicator& c) {
+    for (int64_t done = 0; done <= 3; ++done) {
+      StepVote vote;
+      vote.save_settled = c.world().rank < done;
+      c.begin_vote([&] { return vote; });
+      EXPECT_EQ(c.finish_vote().save_settled, done == 3);
+    }
+  });
+  EXPECT_EQ(errors, kNoErrors3);
+}
+
 TEST(GroupCommunicator, AnErrorOfOneRankIsOneOnAllWithTheSameCode) {
   const auto errors = RankThreads().run(3, [](Communicator& c) {
     try {

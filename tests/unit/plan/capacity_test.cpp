@@ -35,8 +35,26 @@ TEST(Capacity, RefusesAModelLargerThanTheMemoryNamingBothSizes) {
 
 TEST(Capacity, RefusesADiskWithoutRoomForACheckpoint) {
   const OptimizerConfig optimizer;
+  Config config;
+  EXPECT_EQ(disk_warning("/tmp", config, 1000, 0), "");
+  EXPECT_THAT(disk_warning("/tmp", config, int64_t{1} << 50, 0),
+              testing::HasSubstr("4 more checkpoints"));
+  EXPECT_THAT(disk_warning("/tmp", config, int64_t{1} << 50, 3),
+              testing::HasSubstr("1 more checkpoints"));
   EXPECT_NO_THROW(require_disk("/tmp", optimizer, 1000));
   EXPECT_THROW(require_disk("/tmp", optimizer, int64_t{1} << 50), UserError);
+}
+
+TEST(Capacity, TheCopyForSavingIsSharedByTheRanks) {
+  Config config;
+  EXPECT_EQ(checkpoint_bytes(config.optimizer, 1000), 12000U);
+  EXPECT_EQ(checkpoint_copy_bytes(config, 1000, 1), 12000U);
+  EXPECT_EQ(checkpoint_copy_bytes(config, 1000, 5), 2400U);
+  config.checkpoint.interval = {};
+  EXPECT_EQ(checkpoint_copy_bytes(config, 1000, 1), 0U);
+  config.checkpoint.interval.steps = 5;
+  config.checkpoint.async = false;
+  EXPECT_EQ(checkpoint_copy_bytes(config, 1000, 1), 0U);
 }
 
 }  // namespace

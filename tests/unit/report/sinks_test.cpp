@@ -11,8 +11,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "trainctl/base/log.h"
 #include "support/testing.h"
+#include "trainctl/base/log.h"
 
 namespace trainctl {
 namespace {
@@ -235,6 +235,7 @@ class CountingSink : public MetricsSink {
   void on_step(const StepRecord&) override { calls_ += 's'; }
   void on_validation(const ValidationRecord&) override { calls_ += 'v'; }
   void on_sample(const SampleRecord&) override { calls_ += 't'; }
+  void on_checkpoint(const CheckpointRecord&) override { calls_ += 'c'; }
   void on_summary(const SummaryRecord&) override { calls_ += 'e'; }
   void flush() override { calls_ += 'f'; }
 
@@ -251,9 +252,10 @@ TEST_F(SinkTest, CompositeHandsEverythingToEach) {
   sink.on_step({});
   sink.on_validation({});
   sink.on_sample({});
+  sink.on_checkpoint({});
   sink.on_summary({});
   sink.flush();
-  EXPECT_EQ(calls, "ssvvtteeff");
+  EXPECT_EQ(calls, "ssvvttcceeff");
 }
 
 }  // namespace
