@@ -143,6 +143,25 @@ def test_a_cancelled_job_saves_a_checkpoint_and_does_not_come_back(cluster, tmp_
     assert cluster.fields(job)["Restarts"] == "0"
 
 
+def complete_checkpoints(folder):
+    return list((folder / "runs" / "mini" / "checkpoints").glob("step-*/COMPLETE"))
+
+
+@pytest.mark.parametrize("script", ["one_node.sbatch", "several_nodes.sbatch", "requeue.sbatch"])
+def test_a_cancelled_job_leaves_a_complete_checkpoint(cluster, tmp_path, script):
+    write(tmp_path, LONG)
+    flags = ["--nodes=2"] if script == "requeue.sbatch" else []
+    job = cluster.submit(script, *flags, cwd=tmp_path, CONFIG="config.json", NPROC="1")
+    wait_for_step(tmp_path, 50)
+    assert complete_checkpoints(tmp_path) == []
+    assert cluster.run("scancel", job).returncode == 0
+    state, _ = cluster.wait(job)
+    text = (tmp_path / f"trainctl-{job}.log").read_text()
+    assert state == "CANCELLED"
+    assert complete_checkpoints(tmp_path), text
+    assert "killed at once" not in text
+
+
 # --- the scripts and the cluster themselves ---------------------------------------------------------------
 
 
