@@ -1,4 +1,6 @@
 // trainctl launch [flags] CONFIG.json | run … | script.py … | -- program …
+#include <algorithm>
+
 #include "cli/command.h"
 #include "cli/doctor_arguments.h"
 #include "cli/run_arguments.h"
@@ -7,6 +9,7 @@
 #include "trainctl/config/load.h"
 #include "trainctl/launch/launch.h"
 #include "trainctl/launch/launch_defaults.h"
+#include "trainctl/plan/plan.h"
 
 namespace trainctl {
 namespace {
@@ -31,10 +34,22 @@ constexpr const char* kLaunchEnd =
     "kills "
     "at once.\nMore in docs/launch.md.\n";
 
+// Behind the config stand the flags of run. What both have (--dry-run) is taken as run's.
+void refuse_launch_flags(const Arguments& words) {
+  const auto both = {"--dry-run"};
+  for (const std::string& word : words) {
+    if (!is_launch_flag(word) || std::find(both.begin(), both.end(), word) != both.end()) continue;
+    throw usage_error(word.substr(0, word.find('=')) +
+                      " is a flag of launch: put it before the config, as in trainctl launch " +
+                      word + " … config.json");
+  }
+}
+
 // What is wrong with the config is found here, once, and not by every rank.
 std::optional<int> check_run(LaunchJob* job) {
   RunArguments arguments;
   const Arguments& words = job->target.command;
+  refuse_launch_flags(words);
   if (const auto done = parse_run_arguments({words.begin() + 1, words.end()}, &arguments))
     return done;
   const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
@@ -42,6 +57,9 @@ std::optional<int> check_run(LaunchJob* job) {
   job->config_threads = loaded.config.backend.threads;
   job->agree = agreed_config(config_to_json(loaded.config));
   job->agree.emplace_back("--resume", arguments.resume);
+  job->check_ranks = [config = loaded.config](int64_t ranks) {
+    plan_batches(config.training, config.data.seq_len, WorldShape{ranks, 0});
+  };
   return std::nullopt;
 }
 

@@ -17,6 +17,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFailureWindow{50};
 constexpr milliseconds kEndPatience{5000};
 constexpr int kReadsInARow = 4;
+// Seconds. Without the lost node's ranks nobody can make a checkpoint; they wait for each other.
+constexpr double kLostNodeGrace = 5;
 
 }  // namespace
 
@@ -171,6 +173,13 @@ void Attempt::on_rank_end(size_t index, const RankEnd& end, Clock::time_point wh
   if (!decide_at_ && !stopping_) decide_at_ = Clock::now() + kFailureWindow;
 }
 
+void Attempt::begin_stop_after_failure(bool node_lost) {
+  if (stopping_) return;
+  if (!node_lost) return begin_stop(SIGTERM, "a rank has failed", plan_.grace_period);
+  if (!all_ended()) log_warning(failure_->text + "; the ranks here are ended");
+  begin_stop(SIGTERM, "a node is lost", std::min(plan_.grace_period, kLostNodeGrace));
+}
+
 void Attempt::read_nodes() {
   while (const auto event = nodes_->next_event()) {
     switch (event->kind) {
@@ -181,9 +190,7 @@ void Attempt::read_nodes() {
         restart_ = event->restart;
         failed_.clear();
         decide_at_.reset();
-        if (!stopping_)
-          begin_stop(SIGTERM, event->kind == NodeEvent::Kind::kNodeLost ? "a node is lost"
-                                                                        : "a rank has failed");
+        begin_stop_after_failure(event->kind == NodeEvent::Kind::kNodeLost);
         break;
       case NodeEvent::Kind::kStop:
         if (stop_signal_ != 0 || failure_) break;
@@ -217,7 +224,10 @@ void Attempt::check_timers() {
   };
   if (now >= next_memory_look_) watch_memory();
   if (due(&decide_at_) && !failed_.empty()) decide_failure();
-  if (due(&stragglers_at_)) begin_stop(SIGTERM, "the others have stopped with a checkpoint");
+  if (due(&stragglers_at_)) {
+    begin_stop(SIGTERM, "the others have stopped with a checkpoint", plan_.grace_period);
+    joinable_ = true;
+  }
   if (due(&notice_at_) && !all_ended()) say_who_is_waited_for();
   if (due(&kill_at_)) kill_late_ranks();
   if (due(&give_up_at_)) group_->kill();

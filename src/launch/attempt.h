@@ -32,6 +32,7 @@ struct AttemptPlan {
   std::string host;
   std::string program;
   bool is_trainctl = false;
+  bool is_slurm_job = false;
   std::string temporary;  // folder that the guard removes should the launcher be killed
   double grace_period = 30;
   double monitor_interval = 1;
@@ -86,8 +87,11 @@ class Attempt {
   void watch_memory();
 
   void request_stop(int signal_number, int forwarded, bool from_here);
-  void begin_stop(int signal_number, const std::string& why);
+  void begin_stop(int signal_number, const std::string& why, double grace_period);
+  void begin_stop_after_failure(bool node_lost);
   void say_who_is_waited_for() const;
+  void say_killed_at_once(int signal_number);
+  std::string grace_origin() const;
   void kill_late_ranks();
   void kill_all();
   void decide_failure();
@@ -110,8 +114,10 @@ class Attempt {
   std::vector<size_t> failed_;  // candidates for the first failure, in order of their end
   std::optional<WorkerFailure> failure_;
   bool restart_ = false;
-  bool stopping_ = false;  // ranks have been told to end
-  int end_signal_ = 0;     // by this signal, for this reason
+  bool stopping_ = false;    // ranks have been told to end
+  double grace_period_ = 0;  // of the stop under way
+  bool joinable_ = false;    // it began elsewhere, and the next signal here is not a second one
+  int end_signal_ = 0;       // by this signal, for this reason
   std::string why_ending_;
   bool killed_ = false;
   std::string killed_text_;

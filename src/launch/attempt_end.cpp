@@ -54,7 +54,7 @@ void Attempt::decide_failure() {
   failed_.clear();
   nodes_->report_failure(failure, restart_);
   read_nodes();  // another node may have failed before this one, which is then but an echo
-  if (!stopping_) begin_stop(SIGTERM, "a rank has failed");
+  begin_stop_after_failure(/*node_lost=*/false);
 }
 
 FailureFacts Attempt::facts_of(size_t index) const {
@@ -70,6 +70,9 @@ FailureFacts Attempt::facts_of(size_t index) const {
   facts.program = plan_.program;
   facts.is_trainctl = plan_.is_trainctl;
   facts.last_lines = rank.io->last_lines();
+  // Other nodes show the same report without these lines.
+  facts.lines_shown =
+      plan_.node.node_count == 1 && rank.io->all_on_screen() && console_->is_one_stream();
   facts.lines_on_screen =
       ranks_.size() == 1 && rank.io->all_on_screen() && console_->is_one_stream();
   facts.error_file_text = content_of(plan_.ranks[index].error_file);

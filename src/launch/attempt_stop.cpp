@@ -34,14 +34,27 @@ void Attempt::on_signal(int signal_number) {
   if (doubled) return;
   if (!stopping_) return request_stop(signal_number, signal_number, true);
   if (interrupt_ == 0) interrupt_ = signal_number;
-  if (signal_number == SIGHUP) return;  // a closed terminal sends it more than once
-  if (!all_ended() && !killed_) {
-    const auto late = living_ranks();
-    killed_text_ = late.text + (late.count == 1 ? " was" : " were") + " killed at once by " +
-                   signal_name(signal_number) + ", which came while the ranks were ending";
-    log_warning(killed_text_);
+  if (joinable_) {  // this node's own copy of the signal that has stopped another one
+    joinable_ = false;
+    return;
   }
+  if (signal_number == SIGHUP) return;  // a closed terminal sends it more than once
+  // Slurm sends it to the step and through srun, again at the end of a preemption's grace time, and
+  // kills by itself what stays.
+  if (signal_number == SIGTERM && plan_.is_slurm_job) return;
+  if (!all_ended() && !killed_) say_killed_at_once(signal_number);
   kill_all();
+}
+
+void Attempt::say_killed_at_once(int signal_number) {
+  const auto late = living_ranks();
+  const std::string name = signal_name(signal_number);
+  const bool second = stop_signal_ != 0;
+  killed_text_ = late.text + (late.count == 1 ? " was" : " were") + " killed at once by " +
+                 (second ? "a second " + name : name + ", which came while the ranks were ending");
+  log_warning(second ? "second " + name +
+                           ": all ranks are killed at once, without a checkpoint of this stop"
+                     : killed_text_);
 }
 
 // Ctrl-Z: the ranks have no terminal of their own that could stop them.
@@ -57,16 +70,23 @@ void Attempt::request_stop(int signal_number, int forwarded, bool from_here) {
   failed_.clear();
   decide_at_.reset();
   if (from_here) nodes_->report_stop(signal_number);
-  begin_stop(forwarded, "asked to stop by " + signal_name(signal_number));
+  joinable_ = !from_here;
+  if (from_here && signal_number != SIGPIPE && ::isatty(STDERR_FILENO) == 1) {
+    log_info(signal_name(signal_number) +
+             (plan_.is_trainctl ? ": stopping after this step with a checkpoint; a second one kills"
+                                : ": passed on to the ranks; a second one kills them"));
+  }
+  begin_stop(forwarded, "asked to stop by " + signal_name(signal_number), plan_.grace_period);
 }
 
-void Attempt::begin_stop(int signal_number, const std::string& why) {
+void Attempt::begin_stop(int signal_number, const std::string& why, double grace_period) {
   stopping_ = true;
+  grace_period_ = grace_period;
   end_signal_ = signal_number;
   why_ending_ = why;
   stragglers_at_.reset();
   kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(plan_.grace_period));
+                                std::chrono::duration<double>(grace_period_));
   notice_at_ = Clock::now() + kNotice;
   forwarded_.insert(signal_number);
   signal_all(signal_number);
@@ -84,16 +104,24 @@ Attempt::LivingRanks Attempt::living_ranks() const {
 void Attempt::say_who_is_waited_for() const {
   const auto late = living_ranks();
   log_info(why_ending_ + "; " + late.text + (late.count == 1 ? " has" : " have") + " up to " +
-           human_duration(plan_.grace_period) + " to end (--grace-period)");
+           human_duration(grace_period_) + " to end" + grace_origin());
+}
+
+std::string Attempt::grace_origin() const {
+  return grace_period_ < plan_.grace_period ? "" : " (--grace-period)";
 }
 
 void Attempt::kill_late_ranks() {
   const auto late = living_ranks();
   if (late.count > 0) {
-    killed_text_ = late.text + " had not ended " + human_duration(plan_.grace_period) + " after " +
-                   signal_name(end_signal_) + " (--grace-period) and " +
+    killed_text_ = late.text + " had not ended " + human_duration(grace_period_) + " after " +
+                   signal_name(end_signal_) + grace_origin() + " and " +
                    (late.count == 1 ? "was" : "were") + " killed";
-    log_warning(killed_text_);
+    // A failed run would not have ended better with more time.
+    log_warning(killed_text_ +
+                (failure_ ? ""
+                          : "; the step under way and its checkpoint must fit in: give more with "
+                            "--grace-period, or stop by SIGUSR1, which has no limit"));
   }
   kill_all();
 }

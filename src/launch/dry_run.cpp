@@ -33,9 +33,9 @@ std::string launch_dry_run_text(const LaunchJob& job, const NodePlan& plan) {
     if (!plan.own_devices.empty()) place.visible_device = plan.own_devices[index];
     text += "# rank " + std::to_string(node.first_rank + rank) + ": " + plan.thread_text;
     if (!plan.cpus.empty()) text += ", CPUs " + format_cpu_list(plan.cpus[index]);
-    text += "\nenv";
+    text += "; TORCHELASTIC_ERROR_FILE is set at the start\nenv";
     for (const auto& [name, value] : rank_variables(node, options, plan.ranks, place)) {
-      if (name == "TORCHELASTIC_ERROR_FILE") continue;  // made at the start
+      if (name == "TORCHELASTIC_ERROR_FILE") continue;
       const bool free_port = name == "MASTER_PORT" && options.master_port == 0;
       text += " " + name + "=" + (free_port ? "<free port>" : shell_quote(value));
     }

@@ -109,6 +109,12 @@ bool said_why(const FailureFacts& facts) {
 std::string code_cause(const FailureFacts& facts) {
   const int code = facts.end.exit_code;
   if (facts.is_trainctl) return said_why(facts) ? "" : own_code_meaning(code);
+  for (const std::string& line : facts.last_lines) {
+    if (line.find("ModuleNotFoundError: No module named 'torch'") == std::string::npos) continue;
+    return "the Python that ran it has no torch: launch takes $PYTHON_EXEC, else the python3 of "
+           "the "
+           "PATH; activate the environment that has it, or set PYTHON_EXEC to its Python";
+  }
   if (code > 128 && code < 128 + 65) {
     return "a shell or wrapper around the program passes on that " +
            std::string(signal_name(code - 128)) + " ended it";
@@ -213,6 +219,8 @@ std::string failure_text(const FailureFacts& facts) {
     text += "\n  error it recorded:" + indented(message, kMessageLines);
   if (facts.last_lines.empty()) {
     text += report_row("output", "none");
+  } else if (facts.lines_shown && facts.last_lines.size() == 1 && said_why(facts)) {
+    text += report_row("output", "one line, its error, which stands above");
   } else if (facts.lines_on_screen) {
     text += report_row("output", "its last lines stand right above");
   } else {

@@ -29,6 +29,7 @@ struct FailureFacts {
   std::string program;
   bool is_trainctl = false;
   std::vector<std::string> last_lines;
+  bool lines_shown = false;      // on the same screen, somewhere above the report
   bool lines_on_screen = false;  // they stand right above the report
   std::string error_file_text;   // content of TORCHELASTIC_ERROR_FILE
   std::vector<std::string> log_files;

@@ -226,6 +226,16 @@ std::string flag_text(const FlagRow& row) {
 
 }  // namespace
 
+bool is_launch_flag(const std::string& word) {
+  std::string name = word.substr(0, word.find('='));
+  if (!name.starts_with("--")) return false;
+  std::replace(name.begin() + 2, name.end(), '_', '-');
+  return std::any_of(launch_flags().begin(), launch_flags().end(), [&name](const FlagRow& row) {
+    return name.substr(2) == row.name ||
+           (row.other_name != nullptr && name.substr(2) == row.other_name);
+  });
+}
+
 std::string launch_flags_help() {
   constexpr size_t kColumn = 4;
   constexpr size_t kWidth = 96;

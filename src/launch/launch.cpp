@@ -122,6 +122,7 @@ class Launch {
     attempt.host = host_;
     attempt.program = job_.target.name;
     attempt.is_trainctl = job_.target.is_trainctl();
+    attempt.is_slurm_job = process_environment()("SLURM_JOB_ID").has_value();
     attempt.temporary = folders_->temporary();
     attempt.grace_period = options_.grace_period;
     attempt.monitor_interval = options_.monitor_interval;
@@ -261,6 +262,7 @@ void Launch::say_start(const NodeAssignment& node) const {
 int launch(const LaunchJob& job, void (*print)(const std::string& text)) {
   const NodePlan plan = make_node_plan(job, process_environment());
   if (job.options.node_count > 1) rendezvous_options(job.options);
+  if (job.check_ranks) job.check_ranks(plan.ranks * job.options.node_count);
   if (job.options.dry_run) {
     print(launch_dry_run_text(job, plan));
     return 0;

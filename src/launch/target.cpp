@@ -84,6 +84,14 @@ std::string find_python(const EnvironmentLookup& variable) {
       "launch … -- program");
 }
 
+bool names_other_interpreter(std::string_view first_line) {
+  if (!first_line.starts_with("#!")) return false;
+  const auto names = {"python", "pypy", "uv "};  // uv run: Python with its packages
+  return std::none_of(names.begin(), names.end(), [first_line](std::string_view name) {
+    return first_line.find(name) != std::string_view::npos;
+  });
+}
+
 // A compiled program given as a script would end in a page of Python's syntax errors.
 void require_script(const std::string& word) {
   std::error_code error;
@@ -100,13 +108,17 @@ void require_script(const std::string& word) {
   }
   if (fs::is_directory(word, error) && !fs::exists(fs::path(word) / "__main__.py", error))
     throw usage_error("'" + word + "' is a folder; give a script, a config or a program");
-  char magic[4] = {};
-  std::ifstream(word, std::ios::binary).read(magic, sizeof magic);
-  if (std::string_view(magic, 4) ==
-      "\x7f"
-      "ELF")
+  char start[128] = {};
+  std::ifstream(word, std::ios::binary).read(start, sizeof start - 1);
+  const std::string_view line =
+      std::string_view(start).substr(0, std::string_view(start).find('\n'));
+  if (line.starts_with("\x7f"
+                       "ELF") ||
+      names_other_interpreter(line)) {
     throw usage_error("'" + word +
-                      "' is a program, not a Python script; start it with launch … -- " + word);
+                      "' is a program, not a Python script; start it with launch … -- " +
+                      (word.find('/') == std::string::npos ? "./" : "") + word);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // How a run ends, and what is said of one that has ended already.
 #include <cmath>
+#include <cstdlib>
 
 #include "train/trainer_session.h"
 #include "trainctl/base/stop.h"
@@ -7,6 +8,15 @@
 #include "trainctl/report/sinks.h"
 
 namespace trainctl {
+namespace {
+
+// A launcher passes a signal on to every rank; which of them was first to see it says nothing.
+std::string stopped_rank_text(int64_t rank) {
+  if (rank <= 0 || std::getenv("TORCHELASTIC_RUN_ID") != nullptr) return "";
+  return " to rank " + std::to_string(rank);
+}
+
+}  // namespace
 
 // Nothing is left to train. What a finished run should hold and has lost is made again.
 ExitCode TrainingSession::say_finished() {
@@ -105,10 +115,8 @@ SummaryRecord TrainingSession::summarize(LoopEnd end) const {
                         std::to_string(state_.validations_without_improvement) + " validations";
       break;
     case LoopEnd::kSignal:
-      summary.outcome =
-          "stopped by " + signal_name(verdict_.stop_signal) +
-          (verdict_.stop_rank > 0 ? " to rank " + std::to_string(verdict_.stop_rank) : "") + "; " +
-          how_to_continue();
+      summary.outcome = "stopped by " + signal_name(verdict_.stop_signal) +
+                        stopped_rank_text(verdict_.stop_rank) + "; " + how_to_continue();
       break;
     case LoopEnd::kMaxTime:
       summary.outcome = "stopped after training.max_time; " + how_to_continue();

@@ -102,11 +102,46 @@ def test_the_second_host_may_start_first(hosts, tmp_path):
     assert "no launcher answers at host-a:29400 yet (Connection refused)" in done.stderr
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "[::1]"])
-def test_two_nodes_over_loopback(tmp_path, address):
+def free_port():
     with socket.socket() as free:
         free.bind(("", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+SLOW_TO_SAVE = """
+import signal, sys, time
+def save(*_):
+    print("stopping", flush=True)
+    time.sleep(1)
+    sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True:
+    time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("pause", [0, 0.02, 0.1, 0.3])
+def test_a_stop_of_both_launchers_ends_with_the_ranks_checkpoint(tmp_path, pause):
+    """As scancel, or a script that stops every host, sends it."""
+    arguments = [TRAINCTL, "launch", "--nnodes", "2", "--nproc", "2", "--rdzv-endpoint", f"127.0.0.1:{free_port()}",
+                 "--", sys.executable, "-c", SLOW_TO_SAVE]
+    started = [subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+               for _ in range(2)]
+    for process in started:
+        for _ in range(2):
+            assert "ready" in process.stdout.readline()
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+        time.sleep(pause)
+    done = [finish(process) for process in started]
+    assert [each.returncode for each in done] == [75, 75], done[0].stderr + done[1].stderr
+    assert "killed" not in done[0].stderr + done[1].stderr
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "[::1]"])
+def test_two_nodes_over_loopback(tmp_path, address):
+    port = free_port()
     arguments = [TRAINCTL, "launch", "--nnodes", "2", "--rdzv-endpoint", f"{address}:{port}", *WORKER]
     started = [subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                for _ in range(2)]

@@ -143,12 +143,40 @@ def test_rank_0_can_listen_on_the_reserved_port():
     (["eval", "x"], "launch eval is not in this version"),
     (["no-such.json"], "'no-such.json' does not exist"),
     (["run"], "CONFIG is required"),
+    (["no-such.json", "--nproc", "2"], "--nproc is a flag of launch: put it before the config"),
+    (["run", "no-such.json", "--nproc_per_node=2"], "--nproc_per_node is a flag of launch"),
 ])
 def test_wrong_command_lines_exit_2_in_one_line(tmp_path, words, expected):
     done = launch(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert expected in done.stderr and done.stderr.startswith("trainctl: error: ")
     assert done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+@pytest.mark.parametrize("first_line, refused", [("#!/bin/sh", True), ("#!/usr/bin/env bash", True),
+                                                 ("#!/usr/bin/env python3", False)])
+def test_a_script_of_another_interpreter_is_no_python_script(tmp_path, first_line, refused):
+    path = script(tmp_path, first_line + "\nprint('hello')\n", name="t.run")
+    path.chmod(0o755)
+    done = launch("--nproc", 2, "t.run", cwd=tmp_path)
+    assert ("start it with launch … -- ./t.run" in done.stderr) == refused
+    assert (done.returncode, done.stdout.count("hello")) == ((2, 0) if refused else (0, 2))
+
+
+def test_a_batch_that_does_not_divide_by_the_ranks_is_refused_once_before_any_starts(tmp_path):
+    write(tmp_path, config_with(training__micro_batch_size=1, training__global_batch_size=4))
+    for flags in (["--nproc", 3], ["--nproc", 3, "--dry-run"],
+                  ["--nproc", 3, "--nnodes", 2, "--rdzv-endpoint", "localhost:29718"]):
+        done = launch(*flags, "config.json", cwd=tmp_path)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert "training.global_batch_size 4 is not a multiple" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_python_without_torch_is_the_likely_cause(tmp_path):
+    path = script(tmp_path, "raise ModuleNotFoundError(\"No module named 'torch'\")")
+    done = launch("--nproc", 1, path)
+    assert done.returncode == 1 and "set PYTHON_EXEC to its Python" in done.stderr
 
 
 def test_config_errors_are_found_once_before_any_rank_starts(tmp_path):

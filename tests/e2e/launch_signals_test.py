@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -97,6 +98,8 @@ def test_each_rank_hears_the_signal_once_and_the_second_one_kills(tmp_path):
         assert launched.process.returncode == 130
         assert out == ""
         assert "ranks 0, 1 have up to 30s" in err
+        assert "second SIGINT: all ranks are killed at once, without a checkpoint of this stop" in err
+        assert "stopped by SIGINT; ranks 0, 1 were killed at once by a second SIGINT" in err.splitlines()[-1]
         assert launched.gone(1) == []
 
 
@@ -109,6 +112,7 @@ def test_the_grace_period_is_the_users(tmp_path):
         assert launched.process.returncode == 143
         assert 0.4 < time.monotonic() - begin < 15
         assert "ranks 0, 1 had not ended 0.5s after SIGTERM (--grace-period) and were killed" in err
+        assert "give more with --grace-period, or stop by SIGUSR1" in err
         assert "stopped by SIGTERM; ranks 0, 1 had not ended" in err.splitlines()[-1]
         assert launched.gone(1) == []
 
@@ -153,6 +157,18 @@ def test_such_a_signal_may_end_all_ranks_first():
         _, err = launched.process.communicate(timeout=20)
         assert launched.process.returncode == 143
         assert "error" not in err and "stopped by SIGTERM" in err
+
+
+def test_on_a_terminal_the_first_signal_is_answered_at_once():
+    main, end = pty.openpty()
+    with Launched("--", "sh", "-c", "trap 'exit 0' INT; echo ready; while :; do sleep 0.05; done", stderr=end) as launched:
+        os.close(end)
+        started(launched, 1)
+        launched.process.send_signal(signal.SIGINT)
+        launched.process.wait(timeout=10)
+        text = os.read(main, 65536).decode()
+        os.close(main)
+    assert "SIGINT: passed on to the ranks; a second one kills them" in text
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])

@@ -105,7 +105,7 @@ def test_several_launchers_on_one_node_are_refused_with_the_cure(cluster, tmp_pa
 
 # --- stopping and going on ------------------------------------------------------------------------------
 
-LONG = config_with(training__max_steps=4000, validation__interval=1000, checkpoint__interval=1000)
+LONG = config_with(training__micro_batch_size=1, training__global_batch_size=4, training__max_steps=4000, validation__interval=1000, checkpoint__interval=1000)
 
 
 def wait_for_step(folder, step, timeout=60):
@@ -141,6 +141,38 @@ def test_a_cancelled_job_saves_a_checkpoint_and_does_not_come_back(cluster, tmp_
     assert state == "CANCELLED"
     assert list((tmp_path / "runs" / "mini" / "checkpoints").glob("step-*"))
     assert cluster.fields(job)["Restarts"] == "0"
+
+
+def complete_checkpoints(folder):
+    return list((folder / "runs" / "mini" / "checkpoints").glob("step-*/COMPLETE"))
+
+
+@pytest.mark.parametrize("script", ["one_node.sbatch", "several_nodes.sbatch", "requeue.sbatch"])
+def test_a_cancelled_job_leaves_a_complete_checkpoint(cluster, tmp_path, script):
+    write(tmp_path, LONG)
+    flags = ["--nodes=2"] if script == "requeue.sbatch" else []
+    job = cluster.submit(script, *flags, cwd=tmp_path, CONFIG="config.json", NPROC="1")
+    wait_for_step(tmp_path, 50)
+    assert complete_checkpoints(tmp_path) == []
+    assert cluster.run("scancel", job).returncode == 0
+    state, _ = cluster.wait(job)
+    text = (tmp_path / f"trainctl-{job}.log").read_text()
+    assert state == "CANCELLED"
+    assert complete_checkpoints(tmp_path), text
+    assert "killed at once" not in text
+
+
+def test_a_requeued_job_of_two_nodes_saves_a_checkpoint_first(cluster, tmp_path):
+    write(tmp_path, LONG)
+    job = cluster.submit("requeue.sbatch", "--nodes=2", cwd=tmp_path, CONFIG="config.json", NPROC="1")
+    wait_for_step(tmp_path, 50)
+    assert cluster.run("scontrol", "requeue", job).returncode == 0
+    deadline = time.monotonic() + 30
+    while not complete_checkpoints(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    text = (tmp_path / f"trainctl-{job}.log").read_text()
+    assert cluster.run("scancel", job).returncode == 0
+    assert complete_checkpoints(tmp_path) and "killed at once" not in text, text
 
 
 # --- the scripts and the cluster themselves ---------------------------------------------------------------

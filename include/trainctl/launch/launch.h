@@ -2,6 +2,7 @@
 // ended with.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "trainctl/launch/agreed_values.h"
@@ -18,6 +19,8 @@ struct LaunchJob {
   int64_t config_threads = 0;  // backend.threads
   // What all nodes must agree on beside the launcher's own values: name and value.
   AgreedValues agree;
+  // Refuses a number of ranks that the config does not fit (UserError).
+  std::function<void(int64_t ranks)> check_ranks;
 };
 
 // Returns the exit code (docs/exit-codes.md). Throws UserError before anything is started.

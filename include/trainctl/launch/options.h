@@ -76,6 +76,8 @@ struct LaunchCommandLine {
 LaunchCommandLine parse_launch_command_line(const std::vector<std::string>& words,
                                             const EnvironmentLookup& variable);
 
-std::string launch_flags_help();  // the flags' part of --help
+std::string launch_flags_help();
+// Whether a word such as "--nproc=2" is a flag of the launcher in full.
+bool is_launch_flag(const std::string& word);  // the flags' part of --help
 
 }  // namespace trainctl

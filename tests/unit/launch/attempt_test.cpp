@@ -6,6 +6,8 @@
 
 #include <csignal>
 #include <deque>
+#include <mutex>
+#include <thread>
 
 #include "launch_fixtures.h"
 #include "rendezvous_fixtures.h"
@@ -33,6 +35,7 @@ class FakeNodes : public NodeGroup {
   void report_stop(int signal_number) override { stops.push_back(signal_number); }
   int event_fd() const override { return fd_; }
   std::optional<NodeEvent> next_event() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (events_.empty() || std::chrono::steady_clock::now() < silent_until) return std::nullopt;
     NodeEvent event = events_.front();
     events_.pop_front();
@@ -41,6 +44,7 @@ class FakeNodes : public NodeGroup {
     return event;
   }
   void say(const NodeEvent& event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     events_.push_back(event);
     const uint64_t one = 1;
     EXPECT_EQ(::write(fd_, &one, sizeof one), 8);
@@ -55,6 +59,7 @@ class FakeNodes : public NodeGroup {
 
  private:
   int fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  std::mutex mutex_;
   std::deque<NodeEvent> events_;
 };
 
@@ -83,6 +88,7 @@ class AttemptAmongNodes : public ::testing::Test {
     plan.program = "sh";
     plan.last = last;
     plan.grace_period = grace_period_;
+    plan.is_slurm_job = is_slurm_job_;
     for (const std::string& script : scripts) {
       RankPlan rank;
       rank.command.path = "/bin/sh";
@@ -95,7 +101,8 @@ class AttemptAmongNodes : public ::testing::Test {
   }
   LaunchSignals signals_;
   FakeNodes nodes_;
-  double grace_period_ = 5;
+  double grace_period_ = 20;
+  bool is_slurm_job_ = false;
 };
 
 TEST_F(AttemptAmongNodes, IsDoneWhenAllNodesAre) {
@@ -144,6 +151,57 @@ TEST_F(AttemptAmongNodes, AStopElsewhereIsOneHere) {
   EXPECT_TRUE(nodes_.stops.empty());
 }
 
+// A rank that says when it is ready, and needs a second to end by a stop request.
+std::string slow_to_end(const std::string& ready) {
+  return "trap 'sleep 1; exit 75' TERM; : > " + ready + "; while :; do sleep 0.02; done";
+}
+
+// Signals this process so long after `ready` exists.
+std::thread signals_after(const fs::path& ready, std::vector<std::chrono::milliseconds> pauses) {
+  return std::thread([ready, pauses] {
+    while (!fs::exists(ready)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (const auto pause : pauses) {
+      std::this_thread::sleep_for(pause);
+      ::kill(::getpid(), SIGTERM);
+    }
+  });
+}
+
+TEST_F(AttemptAmongNodes, TheFirstSignalHereAfterAStopElsewhereJoinsItAndTheSecondKills) {
+  using std::chrono::milliseconds;
+  for (const bool insists : {false, true}) {
+    LogCapture log;
+    const TemporaryFolder folder;
+    const fs::path ready = folder.path() / "ready";
+    std::thread sender =
+        signals_after(ready, insists ? std::vector{milliseconds(300), milliseconds(250)}
+                                     : std::vector{milliseconds(300)});
+    std::thread other([&] {
+      while (!fs::exists(ready)) std::this_thread::sleep_for(milliseconds(5));
+      nodes_.say(event_of(NodeEvent::Kind::kStop, SIGTERM));
+    });
+    const AttemptResult result = run({slow_to_end(ready.string())});
+    sender.join();
+    other.join();
+    EXPECT_EQ(result.stop_signal, SIGTERM);
+    EXPECT_EQ(result.checkpointed, !insists);
+    EXPECT_EQ(log.text().find("second SIGTERM: all ranks are killed at once, without a checkpoint "
+                              "of this stop") != std::string::npos,
+              insists);
+  }
+}
+
+TEST_F(AttemptAmongNodes, InASlurmJobTermComesTwiceWithoutHurry) {
+  using std::chrono::milliseconds;
+  const TemporaryFolder folder;
+  is_slurm_job_ = true;
+  const fs::path ready = folder.path() / "ready";
+  std::thread sender = signals_after(ready, {milliseconds(10), milliseconds(300)});
+  const AttemptResult result = run({slow_to_end(ready.string())});
+  sender.join();
+  EXPECT_TRUE(result.checkpointed);
+}
+
 TEST_F(AttemptAmongNodes, ASignalHereIsReportedAndForwarded) {
   ::kill(::getpid(), SIGTERM);  // read from the signal descriptor
   const AttemptResult result = run({"sleep 100", "sleep 100"});
@@ -171,12 +229,14 @@ TEST_F(AttemptAmongNodes, ALostNodeIsNotCalledARank) {
   LogCapture log;
   NodeEvent event = event_of(NodeEvent::Kind::kNodeLost);
   event.failure.exit_code = 3;
+  event.failure.text = "lost node 1 (other)";
   nodes_.say(event);
   // Until the shells have set their traps.
   nodes_.silent_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   run({"trap 'sleep 1.2; exit' TERM; while :; do sleep 0.05; done",
        "trap 'sleep 1.2; exit' TERM; while :; do sleep 0.05; done"});
-  EXPECT_THAT(log.text(), HasSubstr("a node is lost; ranks 4, 5 have up to 5.0s to end"));
+  EXPECT_THAT(log.text(), AllOf(HasSubstr("lost node 1 (other); the ranks here are ended"),
+                                HasSubstr("a node is lost; ranks 4, 5 have up to 5.0s to end\n")));
 }
 
 TEST_F(AttemptAmongNodes, AFailureElsewhereAfterTheEndHereStillCounts) {
