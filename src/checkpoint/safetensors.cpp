@@ -100,6 +100,10 @@ UserError damaged(const fs::path& path, const std::string& reason) {
 
 }  // namespace
 
+std::string_view safetensors_type_name(const at::Tensor& tensor) {
+  return stored_type_name(stored_type_of({"", tensor}));
+}
+
 void verify_file(const fs::path& path, const WrittenFile& expected, Verify verify) {
   const FileDigest found = digest_file(path, verify == Verify::kChecksum);
   if (found.bytes != expected.bytes) {

@@ -11,6 +11,7 @@ using Arguments = std::vector<std::string>;  // what follows the command's name
 // Each returns the exit code and throws UserError.
 int run_command(const Arguments& arguments);
 int config_command(const Arguments& arguments);
+int checkpoint_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
 int launch_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);

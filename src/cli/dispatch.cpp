@@ -30,13 +30,15 @@ constexpr Command kCommands[] = {
     {"run", "train from a JSON config", run_command},
     {"launch", "start several ranks of a config, script or program", launch_command},
     {"config", "write, show and check configs", config_command},
+    {"checkpoint", "list, inspect, verify, compare, prune and export checkpoints",
+     checkpoint_command},
     {"generate", "continue a prompt with a trained model", generate_command},
     {"doctor", "say whether this machine is fit to train on, and why not", doctor_command},
 };
 
 // Names that documents of the project already use, for which a later version brings the command.
 constexpr const char* kLaterCommands[] = {"plan",   "data", "tokenizer", "eval",      "export",
-                                          "report", "top",  "bench",     "checkpoint"};
+                                          "report", "top",  "bench"};
 
 std::string help_text() {
   std::string text =

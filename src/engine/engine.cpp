@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "engine/checkpoint_request.h"
 #include "runtime/allocator.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
@@ -84,8 +85,10 @@ struct CommandRow {
   const char* name;
   ExitCode (*function)(const Json&, const RunHost&);
 };
-constexpr CommandRow kCommands[] = {
-    {"run", run_command}, {"generate", generate_command}, {"preflight", preflight_command}};
+constexpr CommandRow kCommands[] = {{"run", run_command},
+                                     {"generate", generate_command},
+                                     {"preflight", preflight_command},
+                                     {"checkpoint", checkpoint_request}};
 
 ExitCode dispatch(const Json& request, const RunHost& host) {
   const std::string name = request.at("command").get<std::string>();

@@ -1,7 +1,6 @@
 #include "train/open_checkpoint.h"
 
 namespace trainctl {
-namespace {
 
 bool is_step_folder(const fs::path& path) {
   const std::string name =
@@ -9,8 +8,6 @@ bool is_step_folder(const fs::path& path) {
   std::error_code ignored;
   return name.starts_with("step-") || fs::exists(path / "manifest.json", ignored);
 }
-
-}  // namespace
 
 CheckpointCandidates candidates_in(const fs::path& checkpoints) {
   CheckpointCandidates candidates;
@@ -24,8 +21,7 @@ CheckpointCandidates candidates_in(const fs::path& checkpoints) {
 
 CheckpointCandidates candidates_at(const std::string& path, ExitCode not_there) {
   std::error_code ignored;
-  const char* what =
-      "give a run directory (runs/NAME) or one of its checkpoints (runs/NAME/checkpoints/step-N)";
+  const std::string what = kWhatHoldsCheckpoints;
   if (!fs::is_directory(path, ignored))
     throw UserError(not_there, "'" + path + "' is no folder; " + what);
   if (is_step_folder(path)) return {{path}, fs::path(path).parent_path(), true, true};

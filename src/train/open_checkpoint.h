@@ -9,6 +9,12 @@
 
 namespace trainctl {
 
+inline constexpr const char* kWhatHoldsCheckpoints =
+    "give a run directory (runs/NAME) or one of its checkpoints (runs/NAME/checkpoints/step-N)";
+
+// Whether a folder is one checkpoint, rather than a run or a folder of checkpoints.
+bool is_step_folder(const fs::path& path);
+
 // What a path may stand for.
 struct CheckpointCandidates {
   std::vector<fs::path> folders;  // newest first

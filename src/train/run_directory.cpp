@@ -85,6 +85,17 @@ fs::path first_missing(const fs::path& path) {
   return missing;
 }
 
+// Names of new folders are lost in a power cut until the folders that hold them are synced, and
+// with them every checkpoint inside, synced or not.
+void sync_names(const fs::path& run, const fs::path& outermost_new) {
+  fsync_directory(run, ExitCode::kUsage);
+  if (outermost_new.empty()) return;
+  for (fs::path part = run; !part.empty(); part = part.parent_path()) {
+    fsync_directory(part.parent_path(), ExitCode::kUsage);
+    if (part == outermost_new) return;
+  }
+}
+
 }  // namespace
 
 fs::path move_aside(const fs::path& path) {
@@ -195,6 +206,11 @@ RunDirectory::RunDirectory(const std::string& output_dir, const std::string& nam
   }
   create_folder(checkpoints());
   create_folder(logs());
+  sync_names(path_, made_);
+}
+
+std::shared_ptr<void> RunDirectory::lock(const fs::path& run_dir) {
+  return std::make_shared<Lock>(run_dir / ".lock");
 }
 
 fs::path RunDirectory::path_of(const Config& config) {

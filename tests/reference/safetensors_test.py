@@ -94,6 +94,29 @@ def test_a_file_without_tensors(tmp_path):
     assert load_file(tmp_path / "b.safetensors") == {}
 
 
+def test_a_file_beyond_four_gigabytes(tmp_path):
+    """Sparse: a tensor of 5 GiB, and a small one that begins beyond it."""
+    large, path = 5 * 2**30, tmp_path / "large.safetensors"
+    # The small one's type is aligned less, so that the Python library, too, expects it last.
+    small = torch.arange(16, dtype=torch.uint8)
+    text = header({"large": entry("F32", (large // 4096, 1024), 0, large),
+                   "small": entry("U8", (4, 4), large, large + 16)})
+    with open(path, "wb") as file:
+        file.write(text)
+        file.seek(len(text) + large)
+        file.write(raw(small))
+    assert path.stat().st_size > 2**32 and path.stat().st_blocks * 512 < 2**20
+    assert tool("check", path) == "2 tensors\n"
+    ours = json.loads(tool("dump", path, "small"))["tensors"]["small"]
+    assert ours["shape"] == [4, 4] and bytes.fromhex(ours["bytes"]) == raw(small)
+    with safetensors.safe_open(path, "pt") as file:
+        assert torch.equal(file.get_tensor("small"), small.reshape(4, 4))
+        assert file.get_slice("large").get_shape() == [large // 4096, 1024]
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size - 2**32)  # the same in 32 bits
+    tool("check", path, code=5)
+
+
 def entry(dtype="U8", shape=(4,), begin=0, end=4):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 

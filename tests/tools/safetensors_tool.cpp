@@ -1,7 +1,11 @@
-// safetensors_tool dump FILE            one line of JSON per tensor: name, dtype, shape, bytes in
-// hex; then metadata safetensors_tool rewrite FROM TO      reads every tensor and writes them to
-// another file safetensors_tool check FILE           reads the header only For the interchange
-// tests with the Python library (tests/reference/safetensors_test.py).
+// safetensors_tool dump FILE [NAME]     JSON: dtype, shape and bytes in hex of every tensor, or of
+// one safetensors_tool rewrite FROM TO      reads every tensor and writes them to another file
+// safetensors_tool check FILE           reads the header only
+// safetensors_tool time FILE…           seconds until all are mapped, and until every byte was read
+//
+// For the interchange tests with the Python library (tests/reference/safetensors_test.py) and for
+// scripts/bench/checkpoint.
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -21,16 +25,39 @@ std::string hex_of(const at::Tensor& tensor) {
   return out;
 }
 
-void dump(const trainctl::SafetensorsFile& file) {
+void dump(const trainctl::SafetensorsFile& file, const std::vector<std::string>& names) {
   nlohmann::json out;
   out["metadata"] = file.metadata();
-  for (const std::string& name : file.names()) {
+  for (const std::string& name : names) {
     const at::Tensor tensor = file.tensor(name);
     out["tensors"][name] = {{"dtype", at::toString(tensor.scalar_type())},
                             {"shape", tensor.sizes().vec()},
                             {"bytes", hex_of(tensor)}};
   }
   std::puts(out.dump().c_str());
+}
+
+// Both from the start, so that the first is a part of the second.
+void time_reading(int count, char** paths) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::vector<trainctl::SafetensorsFile> files;
+  for (int i = 0; i < count; ++i) files.emplace_back(paths[i]);
+  const double ready = seconds();
+  uint64_t sum = 0, bytes = 0;
+  for (const auto& file : files) {
+    for (const std::string& name : file.names()) {
+      const at::Tensor tensor = file.tensor(name);
+      const auto* words = static_cast<const uint64_t*>(tensor.const_data_ptr());
+      for (size_t i = 0; i < tensor.nbytes() / sizeof(uint64_t); ++i) sum += words[i];
+      bytes += tensor.nbytes();
+    }
+  }
+  std::puts(nlohmann::json({{"ready", ready}, {"read", seconds()}, {"bytes", bytes}, {"sum", sum}})
+                .dump()
+                .c_str());
 }
 
 int run(int argc, char** argv) {
@@ -41,7 +68,12 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (command == "dump") {
-    dump(trainctl::SafetensorsFile(argv[2]));
+    const trainctl::SafetensorsFile file(argv[2]);
+    dump(file, argc > 3 ? std::vector<std::string>{argv[3]} : file.names());
+    return 0;
+  }
+  if (command == "time") {
+    time_reading(argc - 2, argv + 2);
     return 0;
   }
   if (command == "rewrite" && argc == 4) {
@@ -53,7 +85,7 @@ int run(int argc, char** argv) {
     trainctl::write_safetensors(argv[3], entries, file.metadata());
     return 0;
   }
-  std::fputs("safetensors_tool dump|check FILE, rewrite FROM TO\n", stderr);
+  std::fputs("safetensors_tool dump|check FILE, rewrite FROM TO, time FILE…\n", stderr);
   return 2;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,10 @@ struct WriteOptions {
 WrittenFile write_safetensors(const fs::path& path, const std::vector<TensorEntry>& tensors,
                               const std::map<std::string, std::string>& metadata,
                               const WriteOptions& options = {});
+
+// "F32", "BF16", …: what the format calls the tensor's type. Throws std::invalid_argument for types
+// that it does not have.
+std::string_view safetensors_type_name(const at::Tensor& tensor);
 
 // Bytes that write_safetensors will need, but for the header.
 uint64_t data_bytes(const std::vector<TensorEntry>& tensors);

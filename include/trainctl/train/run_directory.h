@@ -24,6 +24,9 @@ class RunDirectory {
   // Where the run of a config has its folder, for ranks that hold none.
   static fs::path path_of(const Config& config);
   static fs::path checkpoints_of(const fs::path& path) { return path / "checkpoints"; }
+  // The lock alone, for a tool that changes what is in the folder; held while the result lives.
+  // Throws usage_error when a live run holds it.
+  static std::shared_ptr<void> lock(const fs::path& run_dir);
 
   const fs::path& path() const { return path_; }
   fs::path checkpoints() const { return checkpoints_of(path_); }

@@ -241,5 +241,15 @@ TEST(SafetensorsHeader, WrittenHeadersArePaddedToEightAndReadBack) {
   EXPECT_THROW(format_safetensors_header({{"\xff", {}}}, {}), HeaderError);
 }
 
+TEST(SafetensorsHeader, WritesOffsetsBeyondFourGigabytes) {
+  constexpr uint64_t kLarge = uint64_t{1} << 33;
+  const std::string header =
+      format_safetensors_header({{"large", {StoredType::kF32, {int64_t{1} << 30, 2}, 0, kLarge}},
+                                 {"small", {StoredType::kU8, {3}, kLarge, kLarge + 3}}},
+                                {});
+  EXPECT_THAT(header, HasSubstr("[0,8589934592]"));
+  EXPECT_THAT(header, HasSubstr("[8589934592,8589934595]"));
+}
+
 }  // namespace
 }  // namespace trainctl
