@@ -250,6 +250,9 @@ constexpr FlagRow kFlags[] = {
     {"monitor-interval", nullptr, 0, "SECONDS",
      "How often to look at the out-of-memory counters; exits of ranks are seen at once (default 1)",
      [](Options* o, const Value& v) { o->monitor_interval = seconds(v, 1e-3); }, true},
+    {"requeue", nullptr, 0, nullptr,
+     "Under Slurm: after a stop with a checkpoint (code 75) put the job back into the queue",
+     [](Options* o, const Value& v) { o->requeue = parse_switch(v); }, false},
     // Output
     {"log-dir", nullptr, 0, "DIR",
      "Files of what each rank prints, in DIR/ID/attempt_N/LOCAL_RANK/; alone it means --tee 3",

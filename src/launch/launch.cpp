@@ -14,6 +14,7 @@
 #include "launch/make_group.h"
 #include "launch/node_plan.h"
 #include "launch/rank_environment.h"
+#include "launch/requeue.h"
 #include "trainctl/base/error.h"
 #include "trainctl/base/log.h"
 #include "trainctl/base/process.h"
@@ -176,6 +177,7 @@ class Launch {
       log_info((result.stop_signal != 0 ? "stopped by " + signal_name(result.stop_signal)
                                         : std::string("the ranks have stopped")) +
                ": a checkpoint is complete, and the same command goes on from it");
+      if (options_.requeue) requeue_slurm_job(process_environment());
       return static_cast<int>(ExitCode::kStoppedWithCheckpoint);
     }
     if (result.all_well || result.stop_signal == 0) return 0;
@@ -262,6 +264,7 @@ void Launch::say_start(const NodeAssignment& node) const {
 int launch(const LaunchJob& job, void (*print)(const std::string& text)) {
   const NodePlan plan = make_node_plan(job, process_environment());
   if (job.options.node_count > 1) rendezvous_options(job.options);
+  if (job.options.requeue) require_slurm_job(process_environment());
   if (job.check_ranks) job.check_ranks(plan.ranks * job.options.node_count);
   if (job.options.dry_run) {
     print(launch_dry_run_text(job, plan));

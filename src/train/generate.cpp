@@ -44,6 +44,7 @@ std::string generate_text(Model& model, const Config& config, Device& device,
 
   const EvaluationMode evaluation_mode(model);
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
+    if (options.interrupted && options.interrupted()) break;
     const size_t begin = tokens.size() > context ? tokens.size() - context : 0;
     const at::Tensor window_bt =
         at::from_blob(tokens.data() + begin, {1, static_cast<int64_t>(tokens.size() - begin)},

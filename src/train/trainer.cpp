@@ -92,7 +92,7 @@ bool TrainingSession::stopped_early() const {
 
 ExitCode TrainingSession::run() {
   try {
-    return finished() ? say_finished() : train_to_the_end();
+    return finished() && !state_.validation_pending ? say_finished() : train_to_the_end();
   } catch (const std::exception&) {
     const std::exception_ptr error = explain(std::current_exception());
     const std::string text = error_text(error);
@@ -128,12 +128,12 @@ void TrainingSession::build() {
   scaler_ = std::make_unique<GradScaler>(config_.precision.grad_scaler, config_.precision.dtype,
                                          device_->torch_device());
   restore();
+  nonfinite_run_ = at::full({}, state_.nonfinite_run,
+                            at::TensorOptions(device_->torch_device()).dtype(at::kFloat));
   if (finished()) return;
   loader_ =
       make_train_loader(datasets_.train, config_, plan_.batch, communicator_.shape(), *device_);
   loader_->seek(state_.position);
-  nonfinite_run_ = at::full({}, state_.nonfinite_run,
-                            at::TensorOptions(device_->torch_device()).dtype(at::kFloat));
 }
 
 void TrainingSession::open_sinks() {

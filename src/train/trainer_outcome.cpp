@@ -56,8 +56,13 @@ std::string TrainingSession::finished_text() const {
 }
 
 ExitCode TrainingSession::finish(LoopEnd end) {
-  const bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
+  bool done = end == LoopEnd::kFinished || end == LoopEnd::kStoppedEarly;
   if (done && validated_step_ != state_.step) validate();
+  if (done && state_.validation_pending) {
+    vote_now();  // whose signal it was
+    end = LoopEnd::kSignal;
+    done = false;
+  }
   if (options_.print_param_hash)
     host_.print("param_hash " + to_hex(parameter_hash(*model_)) + "\n");
   enter(state_.step, "saving the results");

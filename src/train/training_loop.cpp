@@ -33,6 +33,7 @@ int64_t samples_between(const DataPosition& from, const DataPosition& to, int64_
 LoopEnd TrainingSession::train() {
   train_step_ = std::make_unique<TrainStep>(config_, communicator_.world().rank, *model_, *sync_,
                                             *optimizer_, *scaler_, *device_);
+  if (state_.validation_pending && validate() && config_.checkpoint.keep_best > 0) save(true);
   vote_now();
   std::optional<StepResult> last;
   for (;;) {
@@ -224,8 +225,20 @@ bool TrainingSession::validate() {
   if (datasets_.validation != nullptr) {
     const auto begin = std::chrono::steady_clock::now();
     enter(state_.step, "validation");
+    // A stop request does not wait for a long validation: it is made up for after the resume.
     const Evaluation evaluation =
-        evaluate(*model_, datasets_.validation, config_, *device_, communicator_);
+        evaluate(*model_, datasets_.validation, config_, *device_, communicator_,
+                 [this] { return host_.stop_signal() != 0; });
+    if (!evaluation.complete) {
+      validated_step_ = -1;
+      state_.validation_pending = true;
+      if (communicator_.is_main())
+        log_info("validation of step " + std::to_string(state_.step) +
+                 " cut short by the request to stop; a resumed run begins with it");
+      return false;
+    }
+    if (state_.validation_pending) saved_step_ = -1;  // what is saved of this step lacks it
+    state_.validation_pending = false;
     ValidationRecord record;
     record.step = state_.step;
     record.validation_loss = evaluation.loss;
@@ -253,13 +266,15 @@ void TrainingSession::write_samples() {
   generate.max_new_tokens = config_.validation.sample_tokens;
   generate.temperature = config_.validation.temperature;
   generate.top_k = config_.validation.top_k;
+  generate.interrupted = [this] { return host_.stop_signal() != 0; };
   uint64_t number = 0;
   for (const std::string& prompt : config_.validation.prompts) {
     generate.seed = derive_seed(static_cast<uint64_t>(config_.run.seed), kSampleStream,
                                 static_cast<uint64_t>(state_.step), number++);
     try {
-      sinks_->on_sample(
-          {state_.step, prompt, generate_text(*model_, config_, *device_, prompt, generate)});
+      const std::string text = generate_text(*model_, config_, *device_, prompt, generate);
+      if (generate.interrupted()) return;
+      sinks_->on_sample({state_.step, prompt, text});
     } catch (const UserError& error) {  // a sample is for looking at: it never ends training
       log_warning(std::string("no sample: ") + error.what());
       return;

@@ -101,6 +101,7 @@ std::string state_to_json(const TrainingState& state, const Config& config) {
   json["best_validation_loss"] = finite_or_null(state.best_validation_loss);
   json["lowest_validation_loss"] = finite_or_null(state.lowest_validation_loss);
   json["validations_without_improvement"] = state.validations_without_improvement;
+  json["validation_pending"] = state.validation_pending;
   json["last_loss"] = optional_number(state.last_loss);
   json["last_validation_loss"] = optional_number(state.last_validation_loss);
   json["dataset_fingerprint"] = state.dataset_fingerprint;
@@ -133,6 +134,7 @@ SavedState state_from_json(const std::string& text, const std::string& where) {
       state.best_validation_loss = *best;
     state.validations_without_improvement =
         json.at("validations_without_improvement").get<int64_t>();
+    state.validation_pending = json.value("validation_pending", false);
     state.last_loss = read_optional(json.at("last_loss"));
     state.last_validation_loss = read_optional(json.at("last_validation_loss"));
     state.dataset_fingerprint = json.at("dataset_fingerprint").get<std::string>();

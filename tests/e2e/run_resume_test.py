@@ -197,3 +197,28 @@ def test_a_restarted_run_continues_what_earlier_attempts_saved_whatever_resume_s
                   env={"TORCHELASTIC_RESTART_COUNT": "1"})
     assert "at step 20" in again.stderr and steps(tmp_path)[-1]["step"] == 30
     assert not (tmp_path / "runs/mini.old-1").exists()
+
+
+@pytest.mark.parametrize("step", [5, 10])  # in the middle, and at the end
+def test_a_stop_during_validation_is_quick_and_the_validation_is_made_up_for(tmp_path, step):
+    config = config_with(training__max_steps=10, validation__interval=5, data__validation=["long.txt"],
+                         data__validation_fraction=0, backend__deterministic=True)
+    gold, stopped = tmp_path / "gold", tmp_path / "stopped"
+    for folder in (gold, stopped):
+        folder.mkdir()
+        (folder / "long.txt").write_text("a validation that takes its time. " * 30_000)
+    gold_hash = param_hash(train(gold, config, "--print-param-hash"))
+    done = run_until_step(stopped, config, step, signal.SIGTERM)
+    assert done.returncode == 75, done.stderr
+    assert "cut short" in done.stderr
+    assert not [m for m in metrics(stopped) if "validation_loss" in m and m["step"] == step]
+    resumed = train(stopped, config, "--print-param-hash")
+    assert param_hash(resumed) == gold_hash
+
+    def validations(folder):
+        return [(m["step"], m["validation_loss"]) for m in metrics(folder) if "validation_loss" in m]
+
+    assert validations(stopped) == validations(gold)
+    again = train(stopped, config)
+    assert "is finished" in again.stdout
+    assert validations(stopped) == validations(gold)

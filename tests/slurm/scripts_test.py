@@ -191,3 +191,18 @@ def test_stopping_the_cluster_leaves_no_process(tmp_path):
     left = subprocess.run(["pgrep", "--full", str(tmp_path)], capture_output=True, text=True).stdout
     assert left == ""
     assert cluster.devcluster("status").returncode == 3
+
+
+def test_the_launcher_requeues_the_job_itself(cluster, tmp_path):
+    write(tmp_path, LONG)
+    job = cluster.run("sbatch", "--parsable", "--requeue", "--nodes=1", "--open-mode=append", "--output=trainctl-%j.log",
+                      "--wrap", "srun --kill-on-bad-exit=0 $TRAINCTL launch --requeue --nproc 1 config.json",
+                      cwd=tmp_path).stdout.strip()
+    wait_for_step(tmp_path, 50)
+    assert cluster.run("scancel", "--signal=USR1", job).returncode == 0
+    state, code = cluster.wait(job, timeout=240)
+    text = (tmp_path / f"trainctl-{job}.log").read_text()
+    assert (state, code) == ("COMPLETED", 0), text
+    assert cluster.fields(job)["Restarts"] == "1"
+    assert "back into the queue" in text
+    assert [line["step"] for line in steps(tmp_path)] == list(range(1, 4001))

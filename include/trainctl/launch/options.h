@@ -52,6 +52,7 @@ struct LaunchOptions {
   bool module = false;
   bool no_python = false;
   bool dry_run = false;
+  bool requeue = false;  // the job of Slurm, after a stop with a checkpoint
 
   // About flags of torchrun that are accepted and change nothing.
   std::vector<std::string> notes;

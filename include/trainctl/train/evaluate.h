@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "trainctl/config/config.h"
@@ -15,11 +16,14 @@ namespace trainctl {
 struct Evaluation {
   double loss = 0;     // mean over valid targets
   int64_t tokens = 0;  // valid targets
+  bool complete = true;
 };
 
 // Dropout off, no label smoothing, under the run's autocast. Every rank takes its share of the
-// batches and gets the result of all.
+// batches and gets the result of all. A rank for which `interrupted` (asked before each batch) is
+// true leaves out the rest of its share; the evaluation is then incomplete on all, without a loss.
 Evaluation evaluate(Model& model, std::shared_ptr<const Dataset> dataset, const Config& config,
-                    Device& device, Communicator& communicator);
+                    Device& device, Communicator& communicator,
+                    const std::function<bool()>& interrupted = {});
 
 }  // namespace trainctl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "trainctl/config/config.h"
@@ -15,6 +16,7 @@ struct GenerateOptions {
   double temperature = 0.8;  // below 1e-4: the most probable token
   int64_t top_k = 0;         // 0: all tokens
   uint64_t seed = 1;
+  std::function<bool()> interrupted;  // asked before each token; true ends the text there
 };
 
 // The continuation without the prompt, ended early by an end-of-text token. The context is the last

@@ -25,6 +25,7 @@ struct TrainingState {
   double best_validation_loss = std::numeric_limits<double>::infinity();
   double lowest_validation_loss = std::numeric_limits<double>::infinity();
   int64_t validations_without_improvement = 0;
+  bool validation_pending = false;  // that of this step was cut short by a stop request
   std::optional<double> last_loss, last_validation_loss;
   std::string dataset_fingerprint;
   int64_t threads = 0;

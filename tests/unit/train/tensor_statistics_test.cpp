@@ -9,11 +9,11 @@ namespace trainctl {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteValue = std::numeric_limits<float>::infinity();
 
 TEST(TensorStatistics, LeaveOutWhatIsNotFiniteAndCountIt) {
-  const TensorStatistics s =
-      statistics_of(at::tensor({3.0F, kNan, -4.0F, kInfinity, -kInfinity, kInfinity}));
+  const TensorStatistics s = statistics_of(
+      at::tensor({3.0F, kNan, -4.0F, kInfiniteValue, -kInfiniteValue, kInfiniteValue}));
   EXPECT_EQ(s.min, -4);
   EXPECT_EQ(s.max, 3);
   EXPECT_EQ(s.mean, -0.5);
@@ -62,8 +62,9 @@ TEST(TensorDifference, IsMeasuredAgainstTheFirst) {
 }
 
 TEST(TensorDifference, CountsWhatIsNotFiniteOnOneSide) {
-  const TensorDifference d = difference_of(at::tensor({1.0F, kNan, kInfinity, kInfinity}),
-                                           at::tensor({2.0F, kNan, kInfinity, -kInfinity}));
+  const TensorDifference d =
+      difference_of(at::tensor({1.0F, kNan, kInfiniteValue, kInfiniteValue}),
+                    at::tensor({2.0F, kNan, kInfiniteValue, -kInfiniteValue}));
   EXPECT_EQ(d.nonfinite, 1);
   EXPECT_EQ(d.max_abs, 1);
 }
