@@ -5,7 +5,8 @@
 #include <span>
 
 #include "trainctl/base/files.h"
-#include "trainctl/checkpoint/safetensors.h"
+#include "trainctl/checkpoint/manifest.h"
+#include "trainctl/checkpoint/write_options.h"
 
 namespace trainctl {
 

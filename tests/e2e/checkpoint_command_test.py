@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import time
@@ -71,7 +72,8 @@ def test_list_shows_steps_sizes_losses_and_what_a_resume_takes(run):
     assert "4 checkpoints" in text and text.count("a resume takes this one") == 1
     rows = [line for line in text.splitlines() if "complete" in line]
     assert len({line.index("complete") for line in rows}) == 1
-    assert tool(run, "list", "runs/mini/checkpoints").stdout == text
+    ageless = lambda shown: re.sub(r"[\d.]+s", "", shown)
+    assert ageless(tool(run, "list", "runs/mini/checkpoints").stdout).split() == ageless(text).split()
     one = tool(run, "list", "runs/mini/checkpoints/step-10").stdout
     assert "1 checkpoint," in one and "resume" not in one
 

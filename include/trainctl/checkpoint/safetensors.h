@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,21 +13,13 @@
 
 #include "trainctl/base/files.h"
 #include "trainctl/checkpoint/manifest.h"
+#include "trainctl/checkpoint/write_options.h"
 
 namespace trainctl {
 
 struct TensorEntry {
   std::string name;
   at::Tensor tensor;  // any device, any strides; written in row-major order
-};
-
-// kRenamed: under a temporary name, then renamed, the folder synced. kDirect: under its own name in
-// a folder that nobody reads yet and that is synced and renamed as a whole.
-enum class Placement { kRenamed, kDirect };
-
-struct WriteOptions {
-  Placement placement = Placement::kRenamed;
-  const std::atomic<bool>* cancelled = nullptr;  // set: the write ends soon, with an error
 };
 
 // Durable: written to a temporary name, fsynced, renamed; on failure the temporary file is removed
