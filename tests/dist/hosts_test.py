@@ -168,8 +168,8 @@ def test_a_missing_endpoint_is_refused_at_once(hosts, tmp_path):
 
 
 def test_different_configs_are_refused_on_both_hosts(hosts, tmp_path):
-    write(tmp_path, config_with(), name="a.json")
-    write(tmp_path, config_with(run__seed=2), name="b.json")
+    write(tmp_path, config_with(training__micro_batch_size=1), name="a.json")
+    write(tmp_path, config_with(training__micro_batch_size=1, run__seed=2), name="b.json")
     a = hosts.a.launch(*ENDPOINT, "a.json", cwd=tmp_path)
     b = hosts.b.launch(*ENDPOINT, "b.json", cwd=tmp_path)
     for done in (finish(a), finish(b)):

@@ -57,7 +57,7 @@ def test_an_array_trains_its_configs(cluster, tmp_path):
 
 
 def test_an_array_larger_than_its_configs_says_so(cluster, tmp_path):
-    write(tmp_path, config_with())
+    write(tmp_path, config_with(training__micro_batch_size=1))
     text = cluster.finish("array.sbatch", "--array=3", cwd=tmp_path, expect=2, CONFIGS="config.json")
     assert "submit with --array=0-0" in text
 
@@ -83,13 +83,13 @@ def test_a_job_without_its_config_ends_with_the_programs_code(cluster, tmp_path)
 
 
 def test_a_rank_without_its_data_is_named_on_all_nodes(cluster, tmp_path):
-    write(tmp_path, config_with(data__train=["missing.txt"]))
+    write(tmp_path, config_with(training__micro_batch_size=1, data__train=["missing.txt"]))
     text = cluster.finish("several_nodes.sbatch", cwd=tmp_path, expect=4, CONFIG="config.json", NPROC="1")
     assert "missing.txt" in text
 
 
 def test_flags_that_contradict_the_job_are_refused_with_both_values(cluster, tmp_path):
-    write(tmp_path, config_with())
+    write(tmp_path, config_with(training__micro_batch_size=1))
     done = cluster.run("srun", "--nodes=2", "--ntasks-per-node=1", TRAINCTL, "launch", "--nnodes", "4", "config.json",
                        cwd=tmp_path)
     assert done.returncode == 2
@@ -97,7 +97,7 @@ def test_flags_that_contradict_the_job_are_refused_with_both_values(cluster, tmp
 
 
 def test_several_launchers_on_one_node_are_refused_with_the_cure(cluster, tmp_path):
-    write(tmp_path, config_with())
+    write(tmp_path, config_with(training__micro_batch_size=1))
     done = cluster.run("srun", "--nodes=1", "--ntasks=2", TRAINCTL, "launch", "config.json", cwd=tmp_path)
     assert done.returncode == 2
     assert "--ntasks-per-node=1" in done.stderr

@@ -36,7 +36,7 @@ class Rank:
     def pid(self):
         mine = {f"RANK={self.rank}", f"{MARK}={self._mark}"}
         found = [pid for pid, command in marked(self._mark)
-                 if "launch-guard" not in command and mine <= environment_of(pid)]
+                 if "launch-guard" not in command and "--snapshot" not in command and mine <= environment_of(pid)]
         assert len(found) == 1, f"rank {self.rank} has processes {found}"
         return found[0]
 
