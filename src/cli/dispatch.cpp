@@ -37,8 +37,8 @@ constexpr Command kCommands[] = {
 };
 
 // Names that documents of the project already use, for which a later version brings the command.
-constexpr const char* kLaterCommands[] = {"plan",   "data", "tokenizer", "eval",      "export",
-                                          "report", "top",  "bench"};
+constexpr const char* kLaterCommands[] = {"plan",   "data",   "tokenizer", "eval",
+                                          "export", "report", "top",       "bench"};
 
 std::string help_text() {
   std::string text =

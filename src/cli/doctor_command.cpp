@@ -83,6 +83,8 @@ void write_snapshot(const DoctorArguments& arguments) {
   std::error_code error;
   const fs::path path = arguments.snapshot;
   if (!fs::is_directory(path.parent_path(), error)) return;
+  // What a snapshot left that was killed with its run.
+  for (const fs::path& stale : expand_glob(path.string() + ".tmp-*")) fs::remove(stale, error);
   write_file_atomic(path, text, ExitCode::kUsage);
 }
 

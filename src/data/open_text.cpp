@@ -15,7 +15,8 @@ namespace {
 void report_changes(const TextReadCounts& counts, const std::string& key) {
   std::vector<std::string> changes;
   if (counts.crlf > 0) changes.push_back(std::to_string(counts.crlf) + " CRLF line ends became LF");
-  if (counts.lone_cr > 0) changes.push_back(std::to_string(counts.lone_cr) + " CR line ends became LF");
+  if (counts.lone_cr > 0)
+    changes.push_back(std::to_string(counts.lone_cr) + " CR line ends became LF");
   if (counts.byte_order_marks > 0)
     changes.push_back(std::to_string(counts.byte_order_marks) + " byte order marks were dropped");
   if (counts.empty_files > 0)
@@ -63,8 +64,8 @@ DatasetPair open_text_datasets(const Config& config) {
   DatasetPair pair;
   pair.train = std::make_shared<TextDataset>(corpus, 0, split.train_tokens, data.seq_len);
   if (split.held_out_begin) {
-    pair.validation = std::make_shared<TextDataset>(corpus, *split.held_out_begin, corpus->size(),
-                                                    data.seq_len);
+    pair.validation =
+        std::make_shared<TextDataset>(corpus, *split.held_out_begin, corpus->size(), data.seq_len);
   } else if (!validation_files.empty()) {
     // Never under two tokens: a text has at least one byte and its end.
     const auto held_out = load_corpus(validation_files, "data.validation");

@@ -86,9 +86,9 @@ struct CommandRow {
   ExitCode (*function)(const Json&, const RunHost&);
 };
 constexpr CommandRow kCommands[] = {{"run", run_command},
-                                     {"generate", generate_command},
-                                     {"preflight", preflight_command},
-                                     {"checkpoint", checkpoint_request}};
+                                    {"generate", generate_command},
+                                    {"preflight", preflight_command},
+                                    {"checkpoint", checkpoint_request}};
 
 ExitCode dispatch(const Json& request, const RunHost& host) {
   const std::string name = request.at("command").get<std::string>();

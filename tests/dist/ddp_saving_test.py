@@ -1,7 +1,7 @@
 """Checkpoints written by several ranks at once: shards, failures of one rank, kills inside saves (D3, D5)."""
 
+import contextlib
 import json
-import os
 import pathlib
 import random
 import signal
@@ -12,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from mini import TRAINCTL, config_with, losses, metrics, steps, write  # noqa: E402
-from ranks import Ranks, param_hashes, start_ranks, train_ranks  # noqa: E402
+from lone_ranks import LoneRanks  # noqa: E402
+from ranks import param_hashes, start_ranks, train_ranks  # noqa: E402
 
 SHARDED = dict(checkpoint__shard_mb=0.01, training__micro_batch_size=1, training__global_batch_size=12,
                model__n_layers=2)
@@ -46,7 +47,7 @@ def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path):
     write(tmp_path, config)
     plain = [TRAINCTL, "run", "config.json"]
     limited = ["bash", "-c", 'ulimit -f 4; exec "$@"', "-", *plain]
-    ranks = Ranks(tmp_path, 2, lambda rank: limited if rank == 1 else plain)
+    ranks = LoneRanks(tmp_path, 2, command=lambda rank: limited if rank == 1 else plain)
     assert ranks.wait() == [5, 5], ranks.text()
     text = ranks[0].stderr
     assert "rank 1: " in text and "File too large" in text and "tries again at the next interval" in text
@@ -75,9 +76,9 @@ def test_ranks_that_do_not_see_one_run_folder_are_refused(tmp_path):
         (tmp_path / host).mkdir()
         write(tmp_path / host, config)
     command = [TRAINCTL, "run", "config.json"]
-    ranks = Ranks(tmp_path, 2, lambda rank: ["env", "-C", str(tmp_path / "ab"[rank]), *command],
-                  environments={r: {"LOCAL_RANK": "0", "GROUP_RANK": str(r)} for r in (0, 1)},
-                  LOCAL_WORLD_SIZE=1, GROUP_WORLD_SIZE=2)
+    ranks = LoneRanks(tmp_path, 2, command=lambda rank: ["env", "-C", str(tmp_path / "ab"[rank]), *command],
+                      environments={r: {"LOCAL_RANK": "0", "GROUP_RANK": str(r)} for r in (0, 1)},
+                      LOCAL_WORLD_SIZE=1, GROUP_WORLD_SIZE=2)
     assert ranks.wait() == [2, 2], ranks.text()
     text = ranks[1].stderr
     assert "not the same for all ranks" in text and str(tmp_path / "a/runs/mini") in text
@@ -89,7 +90,7 @@ def wait_for_training(folder, ranks):
     """Until this start of it has written a line: a rank that dies earlier leaves the others waiting for it."""
     path = folder / "runs/mini/metrics.jsonl"
     began, deadline = time.time(), time.monotonic() + 60
-    while time.monotonic() < deadline and all(rank.process.poll() is None for rank in ranks):
+    while time.monotonic() < deadline and not ranks.ended():
         if path.exists() and path.stat().st_size > 0 and path.stat().st_mtime > began:
             return
         time.sleep(0.005)
@@ -108,8 +109,9 @@ def test_kills_of_any_rank_inside_saves_never_spoil_the_run(tmp_path, count):
         wait_for_training(torn, ranks)
         time.sleep(rng.uniform(0, 0.5))
         for victim in rng.sample(range(count), rng.choice([1, count])):
-            if ranks[victim].process.poll() is None:
-                os.kill(ranks[victim].process.pid, signal.SIGKILL)
+            if not ranks.ended():
+                with contextlib.suppress(AssertionError, ProcessLookupError):  # it has ended in between
+                    ranks[victim].send_signal(signal.SIGKILL)
         ranks.wait(60)
         assert "passed over" not in ranks[0].stderr, ranks.text()
     done = train_ranks(torn, count, config, "--print-param-hash")
@@ -128,7 +130,7 @@ def test_a_stop_in_the_middle_of_saves_leaves_one_complete_checkpoint_at_the_sto
     while time.monotonic() < deadline and (not path.exists() or len(steps(tmp_path)) < 5):
         time.sleep(0.01)
     ranks[1].send_signal(signal.SIGTERM)
-    assert ranks.wait(60) == [75, 75], ranks.text()
+    assert ranks.wait(60) == 75, ranks.text()
     last = steps(tmp_path)[-1]["step"]
     found = names(tmp_path / "runs/mini/checkpoints")
     assert f"step-{last}" in found and not any("." in name for name in found)

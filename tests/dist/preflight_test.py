@@ -16,14 +16,14 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from launching import launch  # noqa: E402
 from mini import TRAINCTL, trainctl  # noqa: E402
-from ranks import Ranks  # noqa: E402
+from lone_ranks import LoneRanks  # noqa: E402
 
 STEPS = ["matmul fp32", "matmul bf16", "attention flash", "attention math", "all-reduce", "write and fsync"]
 PREFLIGHT = ("doctor", "--preflight", "--device", "cpu")
 
 
 def start(folder, count, *words):
-    return Ranks(folder, count, [TRAINCTL, *PREFLIGHT, *words])
+    return LoneRanks(folder, count, command=lambda rank: [TRAINCTL, *PREFLIGHT, *words])
 
 
 def wait_for_engine(rank, timeout=60):

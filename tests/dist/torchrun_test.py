@@ -54,8 +54,8 @@ def test_our_launchers_report_has_the_message_once_and_keeps_the_file(tmp_path):
     done = launch("--nproc", 2, "--log-dir", "logs", "--", TRAINCTL, "run", "config.json", cwd=tmp_path)
     assert done.returncode == 4
     report = done.stderr[done.stderr.index("trainctl: error: rank "):]
-    assert "none.txt" in report or "which stands above" in report, done.stderr
-    assert done.stderr.count("'none.txt'") == 1 and "error it recorded" not in report, done.stderr
+    # Two streams: what stood on the one may not be seen by who reads the other.
+    assert report.count("'none.txt'") == 1 and "error it recorded" not in report, done.stderr
     files = list((tmp_path / "logs").rglob("error.json"))
     assert len(files) == 1 and "none.txt" in json.loads(files[0].read_text())["message"]["message"]
 

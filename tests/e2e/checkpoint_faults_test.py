@@ -107,7 +107,9 @@ def in_namespace(mounts, folder):
 
 def inside(run, command):
     """A command in the run's own mount namespace."""
-    subprocess.run(["nsenter", "-t", str(run.process.pid), "-m", f"--wd={run.folder}", "bash", "-c", command], check=True)
+    # The folder by its name in there: nsenter's --wd may still be the one outside.
+    script = f"cd {run.folder} && {command}"
+    subprocess.run(["nsenter", "-t", str(run.process.pid), "-m", "bash", "-c", script], check=True)
 
 
 def listed(run, folder="small/mini/checkpoints"):
@@ -122,13 +124,13 @@ def test_a_disk_that_fills_up_and_is_emptied_again(tmp_path):
     config = synchronous(run__output_dir="small", **{**LONG, "checkpoint__keep_latest": 2})
     with Running(tmp_path, config, in_namespace("mount -t tmpfs -o size=8m none small", tmp_path)) as run:
         run.wait_until(lambda: listed(run))
-        inside(run, "cat /dev/zero > small/filler 2>/dev/null || true")
+        inside(run, "head -c 64M /dev/zero > small/filler 2>/dev/null || true")
         run.wait_until(lambda: "not saved" in run.said())
         assert "No space left on device" in run.said() and listed(run)
         newest = listed(run)[-1]
         inside(run, "rm small/filler")
         run.wait_until(lambda: listed(run)[-1] > newest)
-        inside(run, "cat /dev/zero > small/filler 2>/dev/null || true")
+        inside(run, "head -c 64M /dev/zero > small/filler 2>/dev/null || true")
         run.process.send_signal(signal.SIGTERM)
         assert run.ends() == 5
         assert run.said().count("trainctl: error:") == 1 and "defect" not in run.said()

@@ -69,11 +69,6 @@ def test_what_is_not_known_is_said_with_exit_code_1(tmp_path):
     assert json.loads(trainctl("doctor", "--explain", "no", "--json").stdout) == {"explanations": []}
 
 
-def test_deadline_without_preflight_is_refused():
-    done = trainctl("doctor", "--deadline", "5")
-    assert done.returncode == 2 and "--preflight" in done.stderr
-
-
 def test_launch_has_no_use_for_doctor_without_preflight():
     done = trainctl("launch", "--nproc", "2", "doctor")
     assert done.returncode == 2 and "--preflight" in done.stderr

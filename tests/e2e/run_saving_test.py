@@ -33,7 +33,7 @@ def test_a_checkpoint_holds_the_state_of_its_step_though_training_went_on(tmp_pa
                          model__dropout=0.2, backend__deterministic=True)
     gold_hash = param_hash(train(tmp_path, config, "--print-param-hash"))
     names = checkpoints(tmp_path)
-    assert names[-1] == "step-30" and len(names) > 3
+    assert names[-1] == "step-30" and len(names) > 1
     for source in [names[0], names[len(names) // 2], names[-2]]:
         other = {**config, "run": {**config["run"], "name": "from-" + source}}
         done = train(tmp_path, other, "--print-param-hash", "--resume", f"runs/mini/checkpoints/{source}")

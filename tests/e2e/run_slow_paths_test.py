@@ -31,6 +31,5 @@ def test_a_slow_path_is_told_once_with_its_cure_and_kept_in_the_log(tmp_path):
 
 
 def test_of_several_ranks_one_tells_it(tmp_path):
-    ranks = train_ranks(tmp_path, 2, config_with(training__global_batch_size=4),
-                        environments={rank: {"ATEN_CPU_CAPABILITY": "default"} for rank in (0, 1)})
+    ranks = train_ranks(tmp_path, 2, config_with(training__global_batch_size=4), ATEN_CPU_CAPABILITY="default")
     assert sum(rank.stderr.count("slow path") for rank in ranks) == 1

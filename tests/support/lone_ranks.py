@@ -44,16 +44,18 @@ class LoneRank:
 
 
 class LoneRanks:
-    """`config(rank)`: the file of each; `environments`: what single ranks see; `world`: what all see."""
+    """`config(rank)`: the file of each, or `command(rank)`: its whole command; `environments`: what single ranks see;
+    `world`: what all see."""
 
-    def __init__(self, folder, count, config=lambda rank: "config.json", environments=None, **world):
+    def __init__(self, folder, count, config=lambda rank: "config.json", environments=None, command=None, **world):
         common = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1",
                   "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1, **world}
         self.ranks = []
         for rank in range(count):
             environment = clean_environment(**{"RANK": rank, "LOCAL_RANK": rank, **common,
                                                **(environments or {}).get(rank, {})})
-            self.ranks.append(LoneRank(pathlib.Path(folder), rank, [TRAINCTL, "run", config(rank)], environment))
+            words = command(rank) if command else [TRAINCTL, "run", config(rank)]
+            self.ranks.append(LoneRank(pathlib.Path(folder), rank, words, environment))
 
     def __iter__(self):
         return iter(self.ranks)

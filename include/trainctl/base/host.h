@@ -32,9 +32,9 @@ std::string cpu_model_name(const fs::path& root = "/");
 // Bytes this process may use: physical memory, or the control group's limit where that is smaller.
 uint64_t memory_limit(const fs::path& root = "/");
 
-// Bytes this process may still use: the least of what the kernel calls available, what is left below
-// the control group's limit (clean cache of files does not count as used), and what its limit of
-// address space leaves beside its peak. Nothing where none can be told.
+// Bytes this process may still use: the least of what the kernel calls available, what is left
+// below the control group's limit (clean cache of files does not count as used), and what its limit
+// of address space leaves beside its peak. Nothing where none can be told.
 std::optional<uint64_t> available_memory(const fs::path& root = "/");
 
 struct ResidentMemory {  // bytes

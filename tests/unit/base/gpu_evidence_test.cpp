@@ -242,8 +242,10 @@ TEST(ExplainCudaStatus, KnowsFabricManagerAndOldDrivers) {
   GpuEvidence old = healthy();
   old.kernel_driver = "550.54.14";
   old.driver_cuda = 12040;
-  EXPECT_THAT(explain_cuda_status(35, "cudaErrorInsufficientDriver", "", old).text(),
-              HasSubstr("the NVIDIA driver 550.54.14 serves CUDA up to 12.4, this LibTorch needs CUDA 13.0"));
+  EXPECT_THAT(
+      explain_cuda_status(35, "cudaErrorInsufficientDriver", "", old).text(),
+      HasSubstr(
+          "the NVIDIA driver 550.54.14 serves CUDA up to 12.4, this LibTorch needs CUDA 13.0"));
 }
 
 TEST(ExplainCudaStatus, PassesOnWhatItDoesNotKnow) {

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "model_fixtures.h"
+#include "support/testing.h"
 #include "trainctl/base/error.h"
 #include "trainctl/plan/plan.h"
 #include "trainctl/runtime/device.h"
-#include "support/testing.h"
 
 namespace trainctl {
 namespace {

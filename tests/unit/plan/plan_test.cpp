@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "trainctl/base/error.h"
 #include "support/testing.h"
+#include "trainctl/base/error.h"
 
 namespace trainctl {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <fstream>
 
+#include "support/testing.h"
 #include "trainctl/base/error.h"
 #include "trainctl/text/byte_tokenizer.h"
-#include "support/testing.h"
 
 namespace trainctl {
 namespace {

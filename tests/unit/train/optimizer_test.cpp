@@ -9,8 +9,8 @@
 #include <functional>
 #include <map>
 
-#include "trainctl/base/error.h"
 #include "support/testing.h"
+#include "trainctl/base/error.h"
 
 namespace trainctl {
 namespace {
