@@ -66,11 +66,12 @@ class LoneRanks:
     def ended(self):
         return any(rank.process.poll() is not None for rank in self.ranks)
 
-    def wait(self, timeout=120):
-        """Exit codes in order of rank; kills what is left at the deadline and fails."""
+    def wait(self, timeout=120, ranks=None):
+        """Exit codes in order of rank, of all or of `ranks`; kills what is left at the deadline and fails."""
         deadline = time.monotonic() + timeout
+        waited_for = [rank for rank in self.ranks if ranks is None or rank.rank in ranks]
         try:
-            return [rank.process.wait(max(deadline - time.monotonic(), 0.01)) for rank in self.ranks]
+            return [rank.process.wait(max(deadline - time.monotonic(), 0.01)) for rank in waited_for]
         except subprocess.TimeoutExpired:
             text = self.text()
             for rank in self.ranks:
