@@ -106,9 +106,10 @@ def test_a_silent_rank_is_named(tmp_path):
         ranks[2].send_signal(signal.SIGKILL)
         ranks.wait(10, ranks=[2])
     assert codes == [3, 3, 3], ranks.text()
-    said = ranks[0].stderr
-    assert re.search(r"rank 2\b|rank \d still waits|missing", said), said
-    assert "2" in said and "parallel.timeout" not in said and "training hangs" not in said
+    # Whichever finds it out first says it; for the others it is an echo.
+    said = "".join(ranks[rank].stderr for rank in (0, 1, 3))
+    assert re.search(r"rank 2\b", said), said
+    assert "parallel.timeout" not in said and "training hangs" not in said
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="this machine cannot compile")
