@@ -5,13 +5,14 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-from launching import Launched, launch, script  # noqa: E402
+from launching import TRAINCTL, Launched, clean_environment, launch, script  # noqa: E402
 
 WAIT = "import os, sys, time; rank = os.environ['RANK']; print('ready', flush=True)\n"
 
@@ -40,6 +41,16 @@ def test_a_killed_rank_is_named_with_host_signal_and_cause(tmp_path):
         assert f"rank 1 on {os.uname().nodename} was killed by SIGKILL (signal 9)" in text
         assert str(victim) in text and "killed from outside" in text and "ready" in text
         assert launched.gone(1) == []
+
+
+def test_one_error_line_that_is_on_the_screen_is_not_repeated():
+    program = ("--", "sh", "-c", "test $RANK = 0 || exec sleep 100; echo 'trainctl: error: no disk' >&2; exit 4")
+    one_screen = subprocess.run([TRAINCTL, "launch", "--nproc", "2", *program], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=60, env=clean_environment())
+    assert one_screen.returncode == 4 and one_screen.stdout.count("no disk") == 1, one_screen.stdout
+    assert "one line, its error, which stands above" in one_screen.stdout
+    # Two readers: neither may have seen the other's lines.
+    assert launch("--nproc", 2, *program).stderr.count("no disk") == 2
 
 
 def test_ranks_that_ignore_sigterm_are_killed_after_the_grace_period(tmp_path):
